@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::num::NonZero;
+use std::ops::Range;
 
 use miniz_oxide::inflate::TINFLStatus;
 use zstd::zstd_safe::CParameter;
@@ -151,6 +152,30 @@ pub(crate) fn decompress(how: Method, stored: &[u8], size: u64) -> Result<Vec<u8
     };
     if data.len() as u64 != size {
         return Err(CompressionError::SizeMismatch { actual: data.len(), recorded: size });
+    }
+    Ok(data)
+}
+
+/// Decompresses `stored`, which must become `size` bytes, and returns those of a range.
+///
+/// What follows them is not decompressed where the form allows that.
+pub(crate) fn part(how: Method, stored: &[u8], size: u64, range: Range<u64>) -> Result<Vec<u8>, CompressionError> {
+    if size > limit(how, stored.len()) {
+        return Err(CompressionError::ImpossibleSize { stored: stored.len(), size });
+    }
+    let room = |number: u64| usize::try_from(number).map_err(|_| CompressionError::TooLarge);
+    let (start, end) = (room(range.start)?, room(range.end)?);
+    if how != Method::Zstd {
+        let mut data = decompress(how, stored, size)?;
+        data.truncate(end);
+        return Ok(data.split_off(start.min(data.len())));
+    }
+    let mut decoder = zstd_decoder(stored)?;
+    std::io::copy(&mut decoder.by_ref().take(range.start), &mut std::io::sink()).map_err(damaged)?;
+    let mut data = Vec::new();
+    decoder.take(range.end.saturating_sub(range.start)).read_to_end(&mut data).map_err(damaged)?;
+    if start.saturating_add(data.len()) != end {
+        return Err(CompressionError::SizeMismatch { actual: start.saturating_add(data.len()), recorded: size });
     }
     Ok(data)
 }

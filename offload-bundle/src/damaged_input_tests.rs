@@ -9,7 +9,8 @@ use rayon::prelude::*;
 use crate::coverage::gate::{FileCode, FileGate, GateReport, Requirement};
 use crate::coverage::{CheckOptions, Detail, Driver};
 use crate::difference::{self, Difference};
-use crate::fatbin::{BuilderOptions, FatbinBuilder, Validation};
+use crate::fatbin::{BuilderOptions, FatbinBuilder, StoreMode, Validation};
+use crate::recompress::{concatenate, recompress};
 use crate::strip::{self, Choice};
 use crate::usage::{self, Order};
 use crate::{
@@ -154,7 +155,8 @@ fn read_all_ways(data: &[u8]) {
     let gpus = coverage::Gpus { nvidia: vec![GpuArch::plain(90)], amd: vec!["gfx90a".parse().expect("a GPU")] };
     let _ = strip::strip_for(data, &gpus, Driver::NewEnough, false);
     let _ = strip::strip_equal(data);
-    let _ = crate::recompress::recompress(data, fatbin::StoreMode::Speed);
+    let _ = recompress(data, StoreMode::Speed);
+    let _ = concatenate(data, StoreMode::Speed);
     let _ = strip::strip(data, &Choice { drop, allow_empty: true, ..Choice::default() });
 }
 
@@ -196,6 +198,7 @@ fn files() -> Vec<Vec<u8>> {
         samples::object_with_results(&samples::offload_binaries(), &kept_results()),
         samples::nvcc_object(&twice),
         twice,
+        concatenate(&samples::fatbin(false), StoreMode::Balance).expect("a sound fatbin").bytes,
     ]
 }
 
@@ -203,7 +206,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn damaged_files(which in 0usize..12, damages in prop::collection::vec(damage(), 1..6)) {
+    fn damaged_files(which in 0usize..13, damages in prop::collection::vec(damage(), 1..6)) {
         thread_local!(static FILES: Vec<Vec<u8>> = files());
         FILES.with(|files| {
             let damaged = apply(&damages, &files[which]);

@@ -22,7 +22,7 @@ pub struct ComparedImage {
     row: Row,
     /// Decompressed; as stored if it cannot be.
     payload: Vec<u8>,
-    /// What else the fatbin records: flags, and options for the driver's compiler.
+    /// What else the fatbin records: flags, apart from those of the compression, and options for the driver's compiler.
     recorded: Option<(u64, Vec<u8>)>,
 }
 
@@ -48,7 +48,7 @@ impl ComparedImage {
         Self {
             row: found.row.clone(),
             payload: found.payload().map_or_else(|_| found.stored().to_vec(), std::borrow::Cow::into_owned),
-            recorded: found.entry().map(|entry| (entry.flags, options(entry))),
+            recorded: found.entry().map(|entry| (entry.flags_but_compression(), options(entry))),
         }
     }
 }

@@ -41,9 +41,9 @@ pub struct Row {
     pub version: Option<String>,
     /// The name of the source file, where recorded.
     pub name: Option<String>,
-    /// Size in bytes as stored.
+    /// Size in bytes as stored. An image of a concatenation takes its share of the stored bytes.
     pub size: u64,
-    /// `none`, `zstd`, `lz4`, `lz4 frame` or `zlib`.
+    /// `none`, `zstd`, `lz4`, `lz4 frame` or `zlib`; behind `concatenated` for an image that is compressed together with others.
     pub compression: String,
     /// Size in bytes before compression, if it is compressed.
     pub uncompressed_size: Option<u64>,
@@ -83,12 +83,18 @@ impl<'a> Found<'a> {
         Self { row, source: Source::Plain(image) }
     }
 
-    /// The bytes as the container stores them: compressed if the container compresses them, else with the padding of a fatbin.
+    /// The bytes as the container stores them: compressed if the container compresses them, else with the padding of a fatbin. Those of a
+    /// concatenation are those of all its images.
     pub fn stored(&self) -> &'a [u8] {
         match &self.source {
             Source::Plain(image) => image,
             Source::Entry(entry) => entry.stored,
         }
+    }
+
+    /// Whether it shares its stored bytes with other images.
+    pub(crate) fn is_part(&self) -> bool {
+        self.entry().is_some_and(|entry| entry.part.is_some())
     }
 
     /// The fatbin's entry that holds it, if it is in a fatbin.
@@ -415,14 +421,16 @@ pub(crate) fn images_of_fatbin(data: &[u8], offset: u64, kinds: OffloadKinds) ->
 fn entry_row(entry: &FatbinEntry<'_>, base: u64, kinds: OffloadKinds) -> Result<Row, FormatError> {
     let offset = base.saturating_add(entry.payload_offset);
     let (major, minor) = entry.code_version;
+    let compression = entry.compression.to_string();
     let has_version = matches!(entry.kind, EntryKind::Ptx | EntryKind::RelocatablePtx | EntryKind::LtoIr);
     Ok(Row {
         target: entry.arch.to_string(),
         relocatable: is_relocatable(entry).map_err(|e| e.shifted(base))?,
         version: has_version.then(|| format!("{major}.{minor}")),
         name: entry.identifier.map(|name| String::from_utf8_lossy(name).into_owned()),
-        compression: entry.compression.to_string(),
+        compression: if entry.part.is_some() { format!("concatenated {compression}") } else { compression },
         uncompressed_size: (entry.compression != Compression::None).then_some(entry.uncompressed_size),
+        size: entry.stored_size(),
         ..plain_row(&entry.kind.to_string(), entry.stored.len(), offset, kinds)
     })
 }

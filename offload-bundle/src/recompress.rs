@@ -29,28 +29,47 @@ pub struct Recompressed {
 /// # Errors
 /// A damaged file, a fatbin that has no room in its program, library or object, and an archive.
 pub fn recompress(data: &[u8], mode: StoreMode) -> Result<Recompressed, FileError> {
+    recompress_as(data, Form { mode, concatenates: false })
+}
+
+/// The same with the images of each fatbin that go together as one concatenation, as `fatbinary --concat` of CUDA 13.5 writes it.
+///
+/// # Errors
+/// Those of [`recompress`].
+pub fn concatenate(data: &[u8], mode: StoreMode) -> Result<Recompressed, FileError> {
+    recompress_as(data, Form { mode, concatenates: true })
+}
+
+/// How the images of a fatbin are to be stored.
+#[derive(Clone, Copy)]
+struct Form {
+    mode: StoreMode,
+    concatenates: bool,
+}
+
+fn recompress_as(data: &[u8], form: Form) -> Result<Recompressed, FileError> {
     let (result, changed) = match host_object::file_kind(data) {
         FileKind::Archive | FileKind::ThinArchive => {
             return Err(FormatError::new(0, EditError::RecompressArchive).into());
         }
         FileKind::Fatbin => {
-            let (edits, changed) = edits(data, 0, mode)?;
+            let (edits, changed) = edits(data, 0, form)?;
             ((elf_edit::spliced(data, &edits), 0), changed)
         }
         FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable if !cubin::is_cubin(data) => {
-            in_elf(data, mode)?
+            in_elf(data, form)?
         }
         _ => ((Vec::new(), 0), 0),
     };
     let (bytes, zeroed) = result;
     if changed > 0 {
-        verify(data, &bytes)?;
+        verify(data, &bytes, form)?;
     }
     Ok(Recompressed { bytes: if changed > 0 { bytes } else { Vec::new() }, zeroed, changed })
 }
 
 /// The changes to an ELF file, made.
-fn in_elf(data: &[u8], mode: StoreMode) -> Result<((Vec<u8>, u64), usize), FormatError> {
+fn in_elf(data: &[u8], form: Form) -> Result<((Vec<u8>, u64), usize), FormatError> {
     let mut all = Vec::new();
     let mut changed = 0;
     for carrier in host_object::carriers(data)? {
@@ -58,7 +77,7 @@ fn in_elf(data: &[u8], mode: StoreMode) -> Result<((Vec<u8>, u64), usize), Forma
             continue;
         }
         let within = |error: FormatError| error.within(&format!("section {}", carrier.section));
-        let (edits, count) = edits(carrier.data, carrier.offset, mode).map_err(within)?;
+        let (edits, count) = edits(carrier.data, carrier.offset, form).map_err(within)?;
         if let Some(edit) = edits.iter().find(|edit| edit.size() > edit.len) {
             let error = EditError::LargerFatbin { size: edit.size(), most: edit.len };
             return Err(within(FormatError::new(edit.offset, error)));
@@ -75,11 +94,11 @@ fn in_elf(data: &[u8], mode: StoreMode) -> Result<((Vec<u8>, u64), usize), Forma
 }
 
 /// An edit for each fatbin in `data`, which starts at `base` of the file, of which an entry changes; and the number of those entries.
-fn edits(data: &[u8], base: u64, mode: StoreMode) -> Result<(Vec<Replacement>, usize), FormatError> {
+fn edits(data: &[u8], base: u64, form: Form) -> Result<(Vec<Replacement>, usize), FormatError> {
     let containers = fatbin::read_containers(data).map_err(|e| e.shifted(base))?;
     let edits: Vec<(Option<Replacement>, usize)> = containers
         .par_iter()
-        .map(|container| edit(data, base, container, mode).map_err(|e| e.shifted(base)))
+        .map(|container| edit(data, base, container, form).map_err(|e| e.shifted(base)))
         .collect::<Result<_, FormatError>>()?;
     let changed = edits.iter().map(|(_, count)| count).sum();
     Ok((edits.into_iter().filter_map(|(edit, _)| edit).collect(), changed))
@@ -90,8 +109,14 @@ fn edit(
     data: &[u8],
     base: u64,
     container: &Container<'_>,
-    mode: StoreMode,
+    form: Form,
 ) -> Result<(Option<Replacement>, usize), FormatError> {
+    let mode = form.mode;
+    if form.concatenates {
+        let edit = fatbin::concatenated(data, base, container, mode)?;
+        let changed = if edit.is_some() { container.entries.len() } else { 0 };
+        return Ok((edit, changed));
+    }
     let entries: Vec<Option<Vec<u8>>> =
         container.entries.par_iter().map(|entry| fatbin::restored(entry, mode)).collect::<Result<_, FormatError>>()?;
     let changed = entries.iter().flatten().count();
@@ -103,9 +128,16 @@ fn edit(
 }
 
 /// Reads the result, whose images must be the same but for how they are stored.
-fn verify(before: &[u8], after: &[u8]) -> Result<(), FileError> {
+fn verify(before: &[u8], after: &[u8], form: Form) -> Result<(), FileError> {
     let unreadable = |error: FileError| FormatError::new(0, EditError::Unreadable(error.to_string()));
-    match contents(before)? == contents(after).map_err(unreadable)? {
+    let (mut before, mut after) = (contents(before)?, contents(after).map_err(unreadable)?);
+    if form.concatenates {
+        // The images that go together stand behind the others.
+        let key = |(row, digest): &(Row, u64)| (row.image.clone(), row.target.clone(), *digest);
+        before.sort_by_cached_key(key);
+        after.sort_by_cached_key(key);
+    }
+    match before == after {
         true => Ok(()),
         false => Err(FormatError::new(0, EditError::ImagesLost).into()),
     }

@@ -140,7 +140,9 @@ fn fatbins(data: &[u8], what: &str, place: &str, report: &mut Report) {
     for container in containers {
         let mut builder = FatbinBuilder::new(BuilderOptions::default());
         for entry in &container.entries {
-            builder.add_entry(entry);
+            if let Err(error) = builder.add_entry(entry) {
+                report.failures.push(format!("{place}: {what}: {error}"));
+            }
             let version = entry.code_version.1;
             let compression =
                 if entry.compression == Compression::None { "plain".to_owned() } else { entry.compression.to_string() };

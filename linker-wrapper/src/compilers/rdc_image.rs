@@ -178,7 +178,7 @@ fn form_of(entry: &FatbinEntry<'_>) -> Option<RdcForm> {
 /// A fatbin with a copy of one entry.
 fn alone(entry: &FatbinEntry<'_>) -> Result<Vec<u8>, FormatError> {
     let mut builder = FatbinBuilder::new(BuilderOptions::default());
-    builder.add_entry(entry);
+    builder.add_entry(entry)?;
     builder.finish().map_err(|error| FormatError::unwritable(entry.offset, &error))
 }
 

@@ -278,7 +278,7 @@ fn assert_reads(bytes: &[u8], inputs: &[Input<'_>]) {
                 _ => assert!(payload.starts_with(&input.image.bytes)),
             }
         }
-        again.add_entry(entry);
+        again.add_entry(entry).expect("an entry that was read");
     }
     assert!(again.finish().expect("entries that were read") == bytes);
 }

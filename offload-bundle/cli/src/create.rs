@@ -5,10 +5,11 @@ mod spec;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder};
+use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder, StoreMode};
 use offload_bundle::hip_bundle;
 use offload_bundle::listing::{self, Row};
 use offload_bundle::offload_binary::{self, Form, ImageToWrite, Packing};
+use offload_bundle::recompress;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -72,6 +73,9 @@ pub struct CreateArguments {
     /// How to compress
     #[arg(long, value_parser = one_of(MODES), default_value = "default")]
     compress_mode: CompressMode,
+    /// Compress all PTX as one, and all machine code, as `fatbinary --concat` of CUDA 13.5 does: drivers up to 580 do not load it
+    #[arg(long)]
+    concat: bool,
     /// The device code has debug information
     #[arg(short = 'g', long)]
     debug: bool,
@@ -135,7 +139,21 @@ fn fatbin(arguments: &CreateArguments) -> Result<Vec<u8>> {
         }
     }
     Error::all(errors)?;
-    builder.finish().map_err(|source| Error::BuildFatbin { output: arguments.output.clone(), source })
+    let fatbin = builder.finish().map_err(|source| Error::BuildFatbin { output: arguments.output.clone(), source })?;
+    if arguments.concat { concatenated(fatbin, arguments) } else { Ok(fatbin) }
+}
+
+fn concatenated(fatbin: Vec<u8>, arguments: &CreateArguments) -> Result<Vec<u8>> {
+    let mode = match arguments.compress_mode {
+        _ if !arguments.compress => return Err(Error::UncompressedConcatenation),
+        CompressMode::None => return Err(Error::UncompressedConcatenation),
+        CompressMode::Default | CompressMode::Balance => StoreMode::Balance,
+        CompressMode::Size => StoreMode::Size,
+        CompressMode::Speed => StoreMode::Speed,
+    };
+    let failed = |source| Error::ReadBack { output: arguments.output.clone(), source };
+    let new = recompress::concatenate(&fatbin, mode).map_err(failed)?;
+    Ok(if new.changed == 0 { fatbin } else { new.bytes })
 }
 
 /// The level at which LLVM compresses.

@@ -98,6 +98,10 @@ pub enum Error {
     NoCubinFor { file: PathBuf, target: GpuArch },
     #[error("{file}: all images are stored in this form already")]
     StoredSo { file: PathBuf },
+    #[error(
+        "--concat compresses several images as one, and this mode compresses nothing; choose balance, size or speed"
+    )]
+    UncompressedConcatenation,
     #[error("{file}: the options select none of the {count} device images; `offload-bundle list` shows what there is")]
     NothingSelected { file: PathBuf, count: usize },
     #[error("{file}: the options drop none of the {count} device images; `offload-bundle list` shows what there is")]

@@ -32,6 +32,10 @@ pub struct RecompressArguments {
     /// The form in which all images are stored
     #[arg(long, value_parser = one_of(MODES))]
     mode: StoreMode,
+    /// Compress the PTX of each fatbin as one, and its machine code, as `fatbinary --concat` of CUDA 13.5 does: drivers up to 580 do not
+    /// load what is stored so
+    #[arg(long)]
+    concat: bool,
     /// Reject a form that would run on fewer of these GPUs with --driver than before, such as sm_80,H100, sm_80..sm_90 or all-supported
     #[arg(long = "for", id = "gpus", value_name = "GPU,...", value_delimiter = ',')]
     gpus: Vec<GpuWord>,
@@ -59,10 +63,14 @@ impl RecompressArguments {
 }
 
 pub fn run(arguments: &RecompressArguments) -> Result<CommandOutput> {
+    if arguments.concat && arguments.mode == StoreMode::None {
+        return Err(Error::UncompressedConcatenation);
+    }
     let requirement = arguments.requirement();
     let recompress = |file: &Path, data: &[u8]| {
         let failed = |source| Error::Parse { file: file.to_owned(), source };
-        let new = recompress::recompress(data, arguments.mode).map_err(failed)?;
+        let form = if arguments.concat { recompress::concatenate } else { recompress::recompress };
+        let new = form(data, arguments.mode).map_err(failed)?;
         if new.changed == 0 {
             return Ok(None);
         }
@@ -71,12 +79,25 @@ pub fn run(arguments: &RecompressArguments) -> Result<CommandOutput> {
         }
         let before = coverage::containers(data, reject_thin_members, Search::Sections).map_err(failed)?;
         let after = coverage::containers(&new.bytes, reject_thin_members, Search::Sections).map_err(failed)?;
-        let notes = Vec::from_iter(note(&before, &after));
+        let notes = note(&before, &after).into_iter().chain(concatenated(&before, &after)).collect();
         Ok(Some(Edited { bytes: new.bytes, zeroed: new.zeroed, notes }))
     };
     let destination = arguments.edit.destination(&arguments.file)?;
     let stored_so = || Error::StoredSo { file: arguments.file.clone() };
     edit::run(&arguments.file, &destination, arguments.json, &recompress, &|| Ok(()), stored_so)
+}
+
+/// What becomes of images that were or are compressed as one.
+fn concatenated(before: &[FoundContainer], after: &[FoundContainer]) -> Option<String> {
+    let count =
+        |all: &[FoundContainer]| all.iter().flat_map(|found| &found.codes).filter(|c| c.is_concatenated).count();
+    match (count(before), count(after)) {
+        (0, 0) => None,
+        (parts, 0) => Some(format!("{parts} images were concatenated: drivers up to 580 passed over them")),
+        (_, parts) => Some(format!(
+            "{parts} images are concatenated: drivers up to 580 pass over them, and no newer one is known to load them"
+        )),
+    }
 }
 
 /// Which drivers cannot load the result.

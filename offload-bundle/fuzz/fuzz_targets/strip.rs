@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use offload_bundle::coverage::{Driver, Gpus};
 use offload_bundle::fatbin::StoreMode;
-use offload_bundle::recompress::recompress;
+use offload_bundle::recompress::{concatenate, recompress};
 use offload_bundle::selection::Selector;
 use offload_bundle::strip::{Choice, strip, strip_equal, strip_for};
 use offload_bundle::{GpuArch, listing};
@@ -39,5 +39,6 @@ fuzz_target!(|data: &[u8]| {
     // Checks by itself that the images are the same.
     for mode in [StoreMode::None, StoreMode::Speed, StoreMode::Balance] {
         let _ = recompress(data, mode);
+        let _ = concatenate(data, mode);
     }
 });

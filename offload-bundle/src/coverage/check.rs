@@ -6,7 +6,7 @@ use super::code::{Code, Content, Word};
 use super::driver::Driver;
 use super::findings::{Finding, FindingCode, Severity};
 use super::needs::{Lacking, lacking};
-use super::select::{choose, fits, judge};
+use super::select::{CONCATENATED, choose, chosen, fits, judge};
 use crate::arch::{ArchFeature, CudaRelease, GpuArch, TargetTable};
 
 /// The requirements that a fatbin is checked against.
@@ -25,6 +25,7 @@ pub fn check(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
     let mut findings = check_entries(codes, options);
     findings.extend(codes.iter().filter_map(not_loaded));
     findings.extend(codes.iter().filter_map(lowered));
+    findings.extend(concatenated(codes, options.driver));
     findings.extend(forward_compatibility(codes));
     findings.extend(runs_nowhere(codes, options));
     sort(&mut findings);
@@ -140,13 +141,25 @@ pub(super) fn not_loaded(code: &Code) -> Option<Finding> {
     }
 }
 
+/// Images that drivers pass over because they are parts of concatenations.
+pub(super) fn concatenated(codes: &[Code], driver: Driver) -> Option<Finding> {
+    let parts = || codes.iter().filter(|code| code.is_concatenated);
+    let first = parts().next()?;
+    let numbers: Vec<usize> = parts().map(|code| code.number).collect();
+    let severity = if driver.passes_over_concatenations() { Severity::Error } else { Severity::Warning };
+    let others = if numbers.len() == 1 { String::new() } else { format!(" and {} more", numbers.len() - 1) };
+    let message = format!("{}{others}: {CONCATENATED}", named(first));
+    Some(Finding::new(FindingCode::Concatenated, severity, numbers, message))
+}
+
 /// Entries that fail where another would run if they were not there.
 pub(super) fn hidden(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
     let mut pairs: BTreeMap<(usize, usize), (String, Vec<GpuArch>)> = BTreeMap::new();
     for gpu in options.targets.all_gpus() {
-        let Some(taken) = choose(codes, gpu) else { continue };
-        let runs = |code: &Code| judge(code, gpu, options.driver.into()).0.runs();
-        if runs(taken) {
+        let runtime = options.driver.into();
+        let Some(taken) = chosen(codes, gpu, runtime) else { continue };
+        let runs = |code: &Code| judge(code, gpu, runtime).0.runs();
+        if judge(taken, gpu, runtime).0.may_run() {
             continue;
         }
         if let Some(good) = choose(codes.iter().filter(|code| fits(code, gpu) && runs(code)), gpu) {
@@ -215,7 +228,8 @@ fn toolkits(codes: &[Code], named_toolkit: Option<CudaRelease>) -> Vec<Finding> 
 }
 
 pub(super) fn runs_nowhere(codes: &[Code], options: &CheckOptions) -> Option<Finding> {
-    let runs = |gpu| choose(codes, gpu).is_some_and(|code| judge(code, gpu, options.driver.into()).0.runs());
+    let runtime = options.driver.into();
+    let runs = |gpu| chosen(codes, gpu, runtime).is_some_and(|code| judge(code, gpu, runtime).0.may_run());
     // Code for a GPU that no table has runs there.
     let own = codes.iter().map(|code| GpuArch::plain(code.arch.number));
     if options.targets.all_gpus().any(runs) || own.filter(|gpu| !options.targets.knows(*gpu)).any(runs) {

@@ -3,7 +3,8 @@
 use std::io;
 
 use super::check::{
-    CheckOptions, check, check_entries, forward_compatibility, lowered, named, not_loaded, one, range, sort,
+    CheckOptions, check, check_entries, concatenated, forward_compatibility, lowered, named, not_loaded, one, range,
+    sort,
 };
 use super::code::{Code, Content, Word};
 use super::containers::{FoundContainer, Role, in_members};
@@ -11,7 +12,7 @@ use super::driver::Runtime;
 use super::equal::{self, Droppable};
 use super::findings::{Finding, FindingCode, Severity};
 use super::relink::{link, objects, outcome_in};
-use super::select::{choose, judge};
+use super::select::{choose, chosen, judge};
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch, TargetTable};
 use crate::audit;
@@ -42,6 +43,7 @@ pub(super) fn check_in(
     let parts = objects(all, numbers);
     let mut findings = check_entries(&found.codes, options);
     findings.extend(found.codes.iter().filter_map(not_loaded));
+    findings.extend(concatenated(&found.codes, options.driver));
     findings.extend(found.codes.iter().filter_map(|code| lowered_by(code, &parts)));
     findings.extend(lost_kernels(found, &parts));
     findings.extend(hidden_link(found, &parts, options));
@@ -107,11 +109,11 @@ fn lost_kernels(found: &FoundContainer, parts: &[&FoundContainer]) -> Vec<Findin
 fn hidden_link(found: &FoundContainer, parts: &[&FoundContainer], options: &CheckOptions) -> Option<Finding> {
     let runtime = Runtime::from(options.driver);
     let is_hiding = |gpu: &GpuArch| {
-        let fails = |code: &Code| !judge(code, *gpu, runtime).0.runs();
-        choose(&found.codes, *gpu).is_some_and(fails) && link(parts, *gpu, runtime).verdict.runs()
+        let fails = |code: &Code| !judge(code, *gpu, runtime).0.may_run();
+        chosen(&found.codes, *gpu, runtime).is_some_and(fails) && link(parts, *gpu, runtime).verdict.runs()
     };
     let hiding: Vec<GpuArch> = options.targets.all_gpus().filter(is_hiding).collect();
-    let taken = choose(&found.codes, *hiding.first()?)?;
+    let taken = chosen(&found.codes, *hiding.first()?, runtime)?;
     let message =
         format!("{} is taken and fails; it hides the objects, which the driver would link again", named(taken));
     Some(Finding::new(FindingCode::HidesGoodEntry, Severity::Error, vec![taken.number], message).on(&hiding))
@@ -122,7 +124,7 @@ fn without_ptx(found: &FoundContainer, parts: &[&FoundContainer], targets: Targe
     let runtime = Runtime::default();
     let mut lacking: Vec<&FoundContainer> = Vec::new();
     let mut gpus = Vec::new();
-    for gpu in targets.all_gpus().filter(|gpu| choose(&found.codes, *gpu).is_none()) {
+    for gpu in targets.all_gpus().filter(|gpu| chosen(&found.codes, *gpu, runtime).is_none()) {
         let linked = link(parts, gpu, runtime);
         if linked.parts.is_empty() || linked.missing.is_empty() {
             continue;
@@ -156,7 +158,7 @@ fn no_forward_ptx(found: &FoundContainer, parts: &[&FoundContainer]) -> Option<F
 }
 
 fn runs_nowhere(found: &FoundContainer, all: &[FoundContainer], options: &CheckOptions) -> Option<Finding> {
-    let runs = |gpu| outcome_in(found, all, gpu, options.driver.into()).verdict.runs();
+    let runs = |gpu| outcome_in(found, all, gpu, options.driver.into()).verdict.may_run();
     let own = found.codes.iter().map(|code| GpuArch::plain(code.arch.number));
     if options.targets.all_gpus().any(runs) || own.filter(|gpu| !options.targets.knows(*gpu)).any(runs) {
         return None;

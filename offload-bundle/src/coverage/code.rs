@@ -25,6 +25,8 @@ pub struct Code {
     pub labelled_version: Option<PtxVersion>,
     /// How it is compressed.
     pub compression: Compression,
+    /// Whether it is a part of a concatenation.
+    pub is_concatenated: bool,
     /// Bytes that its image takes in the fatbin.
     pub stored_size: u64,
     /// What the image itself records.
@@ -162,6 +164,7 @@ impl Code {
             arch,
             labelled_version,
             compression: Compression::None,
+            is_concatenated: false,
             stored_size: 0,
             content,
             digest: 0,
@@ -273,7 +276,8 @@ fn look<T>(number: usize, entry: &FatbinEntry<'_>, used: Use, also: &mut dyn FnM
         arch: entry.arch,
         labelled_version: labelled_version(entry),
         compression: entry.compression,
-        stored_size: entry.stored.len() as u64,
+        is_concatenated: entry.part.is_some(),
+        stored_size: entry.stored_size(),
         content,
         digest: 0,
         shape,

@@ -45,6 +45,13 @@ pub struct Runtime {
     pub jit: Jit,
 }
 
+impl Runtime {
+    /// Whether the driver considers an entry, or may.
+    pub(super) fn takes(self, code: &Code) -> bool {
+        self.jit.takes(code) && !(code.is_concatenated && self.driver.passes_over_concatenations())
+    }
+}
+
 impl From<Driver> for Runtime {
     fn from(driver: Driver) -> Self {
         Runtime { driver, jit: Jit::Allowed }
@@ -58,6 +65,9 @@ pub struct UnknownDriver(pub String);
 
 /// The first CUDA release whose driver decompresses Zstandard.
 const FIRST_WITH_ZSTD: CudaRelease = CudaRelease::new(12, 4);
+
+/// The newest driver that was seen to pass over concatenations.
+pub(super) const LAST_WITHOUT_CONCATENATIONS: Driver = Driver::Branch(580);
 
 impl Driver {
     /// Whether it is of `branch` or later.
@@ -74,6 +84,11 @@ impl Driver {
         // PTX newer than the table needs a branch newer than the table.
         let needed = first.map_or(newest().map_or(0, |row| row.driver_branch + 1), |row| row.driver_branch);
         (!self.reaches(needed)).then_some(needed)
+    }
+
+    /// Whether it is one of those that are known to pass over concatenations. Of later ones nothing is documented.
+    pub fn passes_over_concatenations(self) -> bool {
+        self <= LAST_WITHOUT_CONCATENATIONS
     }
 
     /// The branch that is needed to load machine code of that release, if this driver is older: by minor version compatibility, that

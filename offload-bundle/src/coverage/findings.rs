@@ -97,11 +97,13 @@ pub enum FindingCode {
     UncoveredCall,
     /// FB033: a device link has no kernels for a GPU, although its objects have some.
     LinkWithoutKernels,
+    /// FB034: images that drivers pass over, or may, because they are parts of a concatenation.
+    Concatenated,
 }
 
 impl FindingCode {
     /// All, in order.
-    pub const ALL: [FindingCode; 33] = [
+    pub const ALL: [FindingCode; 34] = [
         FindingCode::CrashesDriver,
         FindingCode::Damaged,
         FindingCode::PtxTooNew,
@@ -135,6 +137,7 @@ impl FindingCode {
         FindingCode::LostContainer,
         FindingCode::UncoveredCall,
         FindingCode::LinkWithoutKernels,
+        FindingCode::Concatenated,
     ];
 
     /// What it is about, in a line.
@@ -175,6 +178,7 @@ impl FindingCode {
             FindingCode::LostContainer => "A registered container of images that is not there",
             FindingCode::UncoveredCall => "A kernel with less registers or stack than its callees need",
             FindingCode::LinkWithoutKernels => "A device link without the kernels of its objects",
+            FindingCode::Concatenated => "Images that are compressed as one, which drivers pass over",
         }
     }
 
@@ -286,6 +290,10 @@ impl FindingCode {
             FindingCode::LinkWithoutKernels => (
                 "FB033",
                 "name the GPUs of the objects in the device link, too: without `-arch`, `nvcc -dlink` links for sm_75",
+            ),
+            FindingCode::Concatenated => (
+                "FB034",
+                "store the images by themselves: build without `--concat`, or recompress the fatbin or the objects before the link (`offload-bundle recompress --mode=balance`)",
             ),
             FindingCode::EqualImages => (
                 "FB027",

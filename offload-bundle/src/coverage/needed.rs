@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::containers::{ContainerPlace, FoundContainer, Role};
-use super::driver::Runtime;
+use super::driver::{LAST_WITHOUT_CONCATENATIONS, Runtime};
 use super::hip::{AmdGpu, FoundBundle, hip_outcome};
 use super::relink::outcome_in;
 use super::select::Verdict;
@@ -23,10 +23,19 @@ fn loaded(all: &[FoundContainer]) -> impl Iterator<Item = &FoundContainer> {
     all.iter().filter(|found| matches!(found.role, Role::Whole | Role::Linked(_)))
 }
 
+/// The drivers for which a file has to keep what it has: of concatenations it is not known which drivers take them, so that those that do not
+/// count, too.
+fn runtimes(fatbins: &[FoundContainer], runtime: Runtime) -> impl Iterator<Item = Runtime> + use<> {
+    let has_parts = fatbins.iter().any(|found| found.codes.iter().any(|code| code.is_concatenated));
+    let without = Runtime { driver: LAST_WITHOUT_CONCATENATIONS.min(runtime.driver), ..runtime };
+    [runtime].into_iter().chain((has_parts && without != runtime).then_some(without))
+}
+
 /// What becomes of one container on one GPU.
 #[derive(Debug, PartialEq, Eq)]
 struct Fate {
     verdict: Option<Verdict>,
+    /// Whether it runs, or may.
     runs: bool,
     /// Container and number of each entry that is taken.
     taken: Vec<(usize, usize)>,
@@ -39,7 +48,7 @@ fn nvidia_fates(all: &[FoundContainer], gpu: GpuArch, runtime: Runtime) -> impl 
         let own = outcome.code.map(|code| (found.place.container, code.number));
         let parts = outcome.parts.iter().map(|part| (part.container, part.code.number));
         let taken = own.into_iter().chain(parts).collect();
-        Fate { verdict: Some(outcome.verdict), runs: outcome.verdict.runs(), taken }
+        Fate { verdict: Some(outcome.verdict), runs: outcome.verdict.may_run(), taken }
     })
 }
 
@@ -92,7 +101,8 @@ pub fn needed_entries(
                 objects.iter().for_each(|object| add(&places, *object, None));
             }
         }
-        let fates = gpus.nvidia.iter().flat_map(|gpu| nvidia_fates(fatbins, *gpu, runtime));
+        let cases = runtimes(fatbins, runtime).flat_map(|runtime| gpus.nvidia.iter().map(move |gpu| (*gpu, runtime)));
+        let fates = cases.flat_map(|(gpu, runtime)| nvidia_fates(fatbins, gpu, runtime));
         fates.flat_map(|fate| fate.taken).for_each(|(container, number)| add(&places, container, Some(number)));
     }
     if !gpus.amd.is_empty() {
@@ -131,9 +141,11 @@ pub(crate) fn same_outcomes(
     };
     let fatbins = places(before.0.iter().map(|found| &found.place));
     let bundles = places(before.1.iter().map(|bundle| &bundle.place));
-    gpus.nvidia.iter().all(|gpu| {
-        let old = nvidia_fates(before.0, *gpu, runtime).map(|fate| renumbered(fate, &fatbins));
-        old.eq(nvidia_fates(after.0, *gpu, runtime))
+    runtimes(before.0, runtime).all(|runtime| {
+        gpus.nvidia.iter().all(|gpu| {
+            let old = nvidia_fates(before.0, *gpu, runtime).map(|fate| renumbered(fate, &fatbins));
+            old.eq(nvidia_fates(after.0, *gpu, runtime))
+        })
     }) && gpus.amd.iter().all(|gpu| {
         let old = amd_fates(before.1, gpu).map(|fate| renumbered(fate, &bundles));
         old.eq(amd_fates(after.1, gpu))

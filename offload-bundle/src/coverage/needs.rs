@@ -18,12 +18,14 @@ pub struct EntryNeed {
 }
 
 /// The drivers that load all of a fatbin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DriverNeeds {
     /// The first branch for which no entry is too new; `None` if any driver since CUDA 9 will do.
     pub branch: Option<u32>,
     /// All known needs, in the order of the entries.
     pub entries: Vec<EntryNeed>,
+    /// The entries that are parts of concatenations, which no driver is known to load.
+    pub concatenated: Vec<usize>,
 }
 
 /// Returns what the entries of one fatbin need.
@@ -31,7 +33,8 @@ pub struct DriverNeeds {
 /// A fatbin may run with an older driver, if that chooses an entry that it supports: [`outcome`](super::outcome) predicts it for one GPU.
 pub fn driver_needs(codes: &[Code]) -> DriverNeeds {
     let entries = too_new_for(codes, Driver::Branch(0));
-    DriverNeeds { branch: entries.iter().map(|need| need.branch).max(), entries }
+    let concatenated = codes.iter().filter(|code| code.is_concatenated).map(|code| code.number).collect();
+    DriverNeeds { branch: entries.iter().map(|need| need.branch).max(), entries, concatenated }
 }
 
 /// Returns the entries that are too new for a driver, with the branch that each needs.
@@ -101,6 +104,6 @@ mod tests {
         assert_eq!(needs.branch, Some(580));
         assert_eq!(too_new_for(&codes, Driver::Branch(560)).len(), 1);
         assert_eq!(too_new_for(&codes, Driver::NewEnough), []);
-        assert_eq!(driver_needs(&[]), DriverNeeds { branch: None, entries: Vec::new() });
+        assert_eq!(driver_needs(&[]), DriverNeeds::default());
     }
 }

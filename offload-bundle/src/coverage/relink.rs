@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::code::{Code, Content, LinkSymbols};
 use super::containers::{FoundContainer, Role};
 use super::driver::Runtime;
-use super::select::{LinkPart, Outcome, Verdict, choose, judge, outcome};
+use super::select::{LinkPart, Outcome, Verdict, chosen, judge, outcome};
 use crate::arch::GpuArch;
 use crate::host_object::DEVICE_RUNTIME;
 
@@ -84,7 +84,7 @@ pub(super) fn link<'a>(objects: &[&'a FoundContainer], gpu: GpuArch, runtime: Ru
     let mut parts = Vec::new();
     let mut left_out = Vec::new();
     for object in objects {
-        match choose(object.codes.iter().filter(|code| runtime.jit.takes(code)), gpu) {
+        match chosen(&object.codes, gpu, runtime) {
             Some(code) => parts.push(LinkPart { container: object.place.container, code }),
             None => left_out.push(*object),
         }

@@ -289,7 +289,7 @@ impl CheckReport {
             place: ContainerPlace { container: bundle.place.container + before, ..bundle.place.clone() },
             platform: Platform::Hip,
             findings: hip::check::findings(bundle),
-            needs: DriverNeeds { branch: None, entries: Vec::new() },
+            needs: DriverNeeds::default(),
         });
         self.containers.extend(checked);
         self

@@ -38,11 +38,18 @@ pub enum Verdict {
     JitDisabled,
     /// A program registers it, and there is no kernel in it that could fail.
     NoKernels,
+    /// What the driver does is not known.
+    Unknown,
 }
 
 impl Verdict {
     /// Whether a kernel can be launched, or there is none.
     pub fn runs(self) -> bool {
+        self.may_run() && self != Verdict::Unknown
+    }
+
+    /// The same, or whether that is not known.
+    pub fn may_run(self) -> bool {
         self.error_name().is_none()
     }
 
@@ -62,6 +69,7 @@ impl Verdict {
             Verdict::Ptx => ("ptx", None),
             Verdict::Link => ("link", None),
             Verdict::NoKernels => ("no-kernels", None),
+            Verdict::Unknown => ("unknown", None),
             Verdict::NoBinary => ("no-binary", Some("CUDA_ERROR_NO_BINARY_FOR_GPU")),
             Verdict::UnsupportedPtxVersion => ("unsupported-ptx-version", Some("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")),
             Verdict::InvalidImage => ("invalid-image", Some("CUDA_ERROR_INVALID_IMAGE")),
@@ -151,6 +159,8 @@ pub enum WhyNot {
     LastWins,
     /// `CUDA_FORCE_PTX_JIT` is set.
     PtxOnly,
+    /// A part of a concatenation.
+    Concatenated,
 }
 
 impl fmt::Display for WhyNot {
@@ -165,6 +175,7 @@ impl fmt::Display for WhyNot {
             WhyNot::FirstWins => "the first of several alike wins",
             WhyNot::LastWins => "the last of several alike wins",
             WhyNot::PtxOnly => "CUDA_FORCE_PTX_JIT ignores machine code",
+            WhyNot::Concatenated => "drivers up to 580 pass over concatenations",
         })
     }
 }
@@ -173,14 +184,14 @@ impl fmt::Display for WhyNot {
 /// number.
 pub fn outcome(codes: &[Code], gpu: GpuArch, runtime: impl Into<Runtime>) -> Outcome<'_> {
     let (gpu, runtime) = (GpuArch::plain(gpu.number), runtime.into());
-    let Some(code) = choose(codes.iter().filter(|code| runtime.jit.takes(code)), gpu) else {
-        let passed_over = passed_over(codes, None, gpu, runtime.jit);
+    let Some(code) = chosen(codes, gpu, runtime) else {
+        let passed_over = passed_over(codes, None, gpu, runtime);
         let (verdict, reason) = (Verdict::NoBinary, why_nothing(&passed_over));
         return Outcome { gpu, verdict, code: None, reason, passed_over, parts: Vec::new(), missing: Vec::new() };
     };
     let (verdict, problem) = judge(code, gpu, runtime);
     let reason = problem.unwrap_or_else(|| why_this(code, gpu));
-    let passed_over = passed_over(codes, Some(code), gpu, runtime.jit);
+    let passed_over = passed_over(codes, Some(code), gpu, runtime);
     Outcome { gpu, verdict, code: Some(code), reason, passed_over, parts: Vec::new(), missing: Vec::new() }
 }
 
@@ -195,6 +206,11 @@ pub(super) fn choose<'a>(codes: impl IntoIterator<Item = &'a Code>, gpu: GpuArch
         }
     }
     best
+}
+
+/// The same of those that a driver takes.
+pub(super) fn chosen(codes: &[Code], gpu: GpuArch, runtime: Runtime) -> Option<&Code> {
+    choose(codes.iter().filter(|code| runtime.takes(code)), gpu)
 }
 
 /// Whether this GPU runs it, according to the label.
@@ -224,6 +240,9 @@ pub(super) fn last_wins(code: &Code, gpu: GpuArch) -> bool {
 /// What becomes of the chosen entry, and what is wrong if it does not run.
 pub(super) fn judge(code: &Code, gpu: GpuArch, runtime: Runtime) -> (Verdict, Option<String>) {
     let driver = runtime.driver;
+    if code.is_concatenated {
+        return (Verdict::Unknown, Some(CONCATENATED.to_owned()));
+    }
     if runtime.jit == Jit::Disabled && code.word() == Word::Ptx {
         let why = "CUDA_DISABLE_PTX_JIT keeps the driver from compiling PTX".to_owned();
         return (Verdict::JitDisabled, Some(why));
@@ -246,6 +265,10 @@ pub(super) fn judge(code: &Code, gpu: GpuArch, runtime: Runtime) -> (Verdict, Op
         Content::LtoIr | Content::Other => (Verdict::NoBinary, None),
     }
 }
+
+/// What is known of drivers and concatenations.
+pub(super) const CONCATENATED: &str =
+    "concatenated with other images: drivers up to 580 pass over it, and no newer one is known to load it";
 
 fn of_fault(fault: &Fault) -> Verdict {
     match fault {
@@ -316,14 +339,14 @@ fn why_this(code: &Code, gpu: GpuArch) -> String {
     why
 }
 
-fn passed_over<'a>(codes: &'a [Code], taken: Option<&Code>, gpu: GpuArch, jit: Jit) -> Vec<PassedOver<'a>> {
+fn passed_over<'a>(codes: &'a [Code], taken: Option<&Code>, gpu: GpuArch, runtime: Runtime) -> Vec<PassedOver<'a>> {
     let others = codes.iter().filter(|code| taken.is_none_or(|taken| taken.number != code.number));
-    others.map(|code| PassedOver { code, why: why_not(code, taken, gpu, jit) }).collect()
+    others.map(|code| PassedOver { code, why: why_not(code, taken, gpu, runtime) }).collect()
 }
 
-fn why_not(code: &Code, taken: Option<&Code>, gpu: GpuArch, jit: Jit) -> WhyNot {
-    if !jit.takes(code) {
-        return WhyNot::PtxOnly;
+fn why_not(code: &Code, taken: Option<&Code>, gpu: GpuArch, runtime: Runtime) -> WhyNot {
+    if !runtime.takes(code) {
+        return if runtime.jit.takes(code) { WhyNot::Concatenated } else { WhyNot::PtxOnly };
     }
     match (code.word(), taken.filter(|_| fits(code, gpu))) {
         (Word::LtoIr, _) => WhyNot::LtoIr,
@@ -355,7 +378,8 @@ fn why_nothing(passed_over: &[PassedOver<'_>]) -> String {
     let other =
         archs(WhyNot::OtherKind).map(|_| "there are entries of kinds that no driver is known to load".to_owned());
     let ignored = archs(WhyNot::PtxOnly).map(|_| WhyNot::PtxOnly.to_string());
-    let parts: Vec<String> = [sass, ptx, lto, other, ignored].into_iter().flatten().collect();
+    let concatenated = archs(WhyNot::Concatenated).map(|_| WhyNot::Concatenated.to_string());
+    let parts: Vec<String> = [sass, ptx, lto, other, ignored, concatenated].into_iter().flatten().collect();
     parts.join("; ")
 }
 

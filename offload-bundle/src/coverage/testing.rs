@@ -16,6 +16,7 @@ fn code(kind: EntryKind, label: &str, content: Content) -> Code {
         arch: arch(label),
         labelled_version: None,
         compression: Compression::None,
+        is_concatenated: false,
         stored_size: 0,
         content,
         digest: 0,

@@ -9,7 +9,10 @@ use rayon::prelude::*;
 use super::checks;
 use super::encode::{self, Description, EncodeError, Store, WrittenEntry};
 use super::relocatable::RelocatableEntry;
-use super::{BuilderOptions, EntryKind, FILE_HEADER_SIZE, FatbinEntry, FatbinError, file_header, relocatable};
+use super::{
+    BuilderOptions, EntryKind, FILE_HEADER_SIZE, FatbinEntry, FatbinError, file_header, recompress, relocatable,
+};
+use crate::FormatError;
 use crate::arch::GpuArch;
 
 #[cfg(test)]
@@ -188,10 +191,13 @@ impl<'a> FatbinBuilder<'a> {
         Ok(count)
     }
 
-    /// Adds an entry of another fatbin unchanged, whatever its kind.
-    pub fn add_entry(&mut self, entry: &FatbinEntry<'a>) {
-        let written = WrittenEntry { header: entry.header.to_vec(), payload: Cow::Borrowed(entry.stored) };
-        self.entries.push(Pending::Written(written));
+    /// Adds an entry of another fatbin unchanged, whatever its kind. A part of a concatenation gets an entry of its own.
+    ///
+    /// # Errors
+    /// Of a part alone: a damaged concatenation, or an image of more than 4 GiB. Offsets are those of the entry.
+    pub fn add_entry(&mut self, entry: &FatbinEntry<'a>) -> Result<(), FormatError> {
+        self.entries.push(Pending::Written(recompress::alone(entry)?));
+        Ok(())
     }
 
     /// The size in bytes of the whole fatbin. Encodes the entries that were added since the last call.

@@ -44,7 +44,7 @@ fn every_kind() {
     assert_eq!(kinds, expected);
     assert_eq!(*entries[2].payload().expect("LTO-IR"), *LTOIR);
     let mut again = FatbinBuilder::new(BuilderOptions::default());
-    entries.iter().for_each(|entry| again.add_entry(entry));
+    entries.iter().for_each(|entry| again.add_entry(entry).expect("an entry"));
     assert_eq!(again.finish().expect("small images"), built);
 }
 

@@ -35,6 +35,11 @@ impl WrittenEntry<'_> {
         rest[..self.payload.len()].copy_from_slice(&self.payload);
     }
 
+    /// Header, payload and padding, in one piece.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        [&self.header, &*self.payload, padding_to_8(self.payload.len())].concat()
+    }
+
     /// Header, payload and padding.
     pub(super) fn write_to(&self, out: &mut impl io::Write) -> io::Result<()> {
         out.write_all(&self.header)?;
@@ -189,7 +194,7 @@ fn pack(kind: EntryKind, payload: &[u8], packing: Packing) -> Result<(Vec<u8>, u
 /// Encodes an entry with the stored payload of another fatbin, whose flags record the compression.
 pub(super) fn encode_stored<'a>(
     description: &Description,
-    stored: &'a [u8],
+    stored: Cow<'a, [u8]>,
     compression: Compression,
     uncompressed: u64,
 ) -> Result<WrittenEntry<'a>, EncodeError> {
@@ -199,7 +204,7 @@ pub(super) fn encode_stored<'a>(
         sizes.uncompressed = uncompressed;
     }
     let header = entry_header(description, description.flags, &sizes)?;
-    Ok(WrittenEntry { header, payload: Cow::Borrowed(stored) })
+    Ok(WrittenEntry { header, payload: stored })
 }
 
 /// PTX in its stored form (see [`super::squeeze`]), in place if it is owned.

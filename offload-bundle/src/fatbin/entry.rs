@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use super::flag;
+use super::recompress::METHODS;
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
-use crate::compression::{self, Method, decompress};
+use crate::compression::{self, CompressionError, Method, decompress};
 
 /// What an entry holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,14 +27,12 @@ pub enum EntryKind {
     RelocatablePtx,
     /// Tile IR.
     TileIr,
-    /// Several entries with one payload (CUDA 13.5).
-    Concat,
     /// A kind that this crate does not know.
     Unknown(u16),
 }
 
 impl EntryKind {
-    const CODES: [(u16, EntryKind); 8] = [
+    const CODES: [(u16, EntryKind); 7] = [
         (1, EntryKind::Ptx),
         (2, EntryKind::Elf),
         (4, EntryKind::OldElf),
@@ -40,7 +40,6 @@ impl EntryKind {
         (0x20, EntryKind::Index),
         (0x40, EntryKind::RelocatablePtx),
         (0x80, EntryKind::TileIr),
-        (0x100, EntryKind::Concat),
     ];
 
     pub(super) fn from_code(code: u16) -> Self {
@@ -50,7 +49,7 @@ impl EntryKind {
 
     /// Whether it may hold machine code or other code that a GPU runs, and this crate cannot read it.
     pub fn is_unread_code(self) -> bool {
-        matches!(self, EntryKind::Concat | EntryKind::TileIr | EntryKind::Unknown(_))
+        matches!(self, EntryKind::TileIr | EntryKind::Unknown(_))
     }
 
     pub(super) fn code(self) -> u16 {
@@ -72,7 +71,6 @@ impl fmt::Display for EntryKind {
             EntryKind::Index => "index",
             EntryKind::RelocatablePtx => "relocatable ptx",
             EntryKind::TileIr => "tile ir",
-            EntryKind::Concat => "concatenation",
             EntryKind::Unknown(code) => return write!(f, "kind {code:#x}"),
         };
         f.pad(name)
@@ -130,6 +128,19 @@ impl fmt::Display for Compression {
     }
 }
 
+/// The place of an image in a concatenation: an entry whose images are compressed as one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// Where the image is in the payload once that is decompressed, in bytes.
+    pub range: Range<u64>,
+    /// The size in bytes of that payload.
+    pub whole: u64,
+    /// Where the header of the concatenation starts, in bytes from the start of the data given.
+    pub concatenation: u64,
+    /// The first 64 bytes of that header.
+    pub(super) header: &'a [u8],
+}
+
 /// One image of a fatbin, borrowed from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FatbinEntry<'a> {
@@ -149,7 +160,8 @@ pub struct FatbinEntry<'a> {
     pub compat: Option<&'a [u8]>,
     /// How `stored` is compressed.
     pub compression: Compression,
-    /// The payload as stored: exact if it is compressed, else with up to 7 zeros of padding.
+    /// The payload as stored: exact if it is compressed, else with up to 7 zeros of padding. Of a part of a concatenation the payload of
+    /// all its parts.
     pub stored: &'a [u8],
     /// Size in bytes before compression; 0 if the payload is not compressed.
     pub uncompressed_size: u64,
@@ -157,8 +169,11 @@ pub struct FatbinEntry<'a> {
     pub header: &'a [u8],
     /// Where the entry's header starts, in bytes from the start of the data given.
     pub offset: u64,
-    /// Where `stored` starts, in bytes from the start of the data given.
+    /// Where `stored` starts, in bytes from the start of the data given. Of a part of a concatenation, which has no place of its own in
+    /// there, where its header starts.
     pub payload_offset: u64,
+    /// Its place among the images that it shares a payload with, if it does.
+    pub part: Option<Part<'a>>,
 }
 
 impl<'a> FatbinEntry<'a> {
@@ -173,11 +188,13 @@ impl<'a> FatbinEntry<'a> {
             let what = "LTO-IR that NVIDIA's writer scrambled after compressing it cannot be read";
             return Err(FormatError::unsupported(self.payload_offset, what));
         }
-        let payload = match self.compression.method() {
-            None => Cow::Borrowed(self.stored),
-            Some(how) => decompress(how, self.stored, self.uncompressed_size)
-                .map(Cow::Owned)
-                .map_err(|e| FormatError::new(self.payload_offset, e))?,
+        let failed = |error| FormatError::new(self.payload_offset, error);
+        let payload = match (self.compression.method(), &self.part) {
+            (_, Some(part)) => part.image(self.stored, self.compression).map_err(failed)?,
+            (None, None) => Cow::Borrowed(self.stored),
+            (Some(how), None) => {
+                decompress(how, self.stored, self.uncompressed_size).map(Cow::Owned).map_err(failed)?
+            }
         };
         Ok(match self.kind {
             EntryKind::Ptx | EntryKind::RelocatablePtx => without_nul(payload),
@@ -190,12 +207,29 @@ impl<'a> FatbinEntry<'a> {
     /// # Errors
     /// Those of [`FatbinEntry::payload`], as far as they show there.
     pub(crate) fn payload_start(&self, len: usize) -> Result<Cow<'a, [u8]>, FormatError> {
-        match self.compression.method() {
-            None => Ok(Cow::Borrowed(self.stored.get(..len).unwrap_or(self.stored))),
-            Some(how) => compression::start(how, self.stored, len)
-                .map(Cow::Owned)
-                .map_err(|e| FormatError::new(self.payload_offset, e)),
+        let failed = |error| FormatError::new(self.payload_offset, error);
+        match (self.compression.method(), &self.part) {
+            (_, Some(part)) => {
+                let end = part.range.end.min(part.range.start.saturating_add(len as u64));
+                part.of(self.stored, self.compression, part.range.start..end).map_err(failed)
+            }
+            (None, None) => Ok(Cow::Borrowed(self.stored.get(..len).unwrap_or(self.stored))),
+            (Some(how), None) => compression::start(how, self.stored, len).map(Cow::Owned).map_err(failed),
         }
+    }
+
+    /// The bytes that the image takes as stored. Those of a concatenation share its payload in proportion to their size; the sum over all
+    /// parts is the payload.
+    pub fn stored_size(&self) -> u64 {
+        let all = self.stored.len() as u64;
+        let Some(part) = &self.part else { return all };
+        let share = |end: u64| u128::from(all) * u128::from(end) / u128::from(part.whole.max(1));
+        u64::try_from(share(part.range.end).saturating_sub(share(part.range.start))).unwrap_or(all)
+    }
+
+    /// The flags, apart from those that say how it is stored.
+    pub(crate) fn flags_but_compression(&self) -> u64 {
+        self.flags & !METHODS
     }
 
     /// Whether it was made with `-g`.
@@ -206,6 +240,25 @@ impl<'a> FatbinEntry<'a> {
     /// Whether it is for a 64-bit host.
     pub fn is_64_bit(&self) -> bool {
         self.flags & flag::BITS_64 != 0
+    }
+}
+
+impl Part<'_> {
+    /// The image, with up to 7 zeros of padding.
+    pub(super) fn image<'a>(&self, stored: &'a [u8], how: Compression) -> Result<Cow<'a, [u8]>, CompressionError> {
+        self.of(stored, how, self.range.clone())
+    }
+
+    /// Bytes of the whole payload.
+    fn of<'a>(&self, stored: &'a [u8], how: Compression, range: Range<u64>) -> Result<Cow<'a, [u8]>, CompressionError> {
+        match how.method() {
+            Some(how) => compression::part(how, stored, self.whole, range).map(Cow::Owned),
+            None => {
+                let place = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+                let bytes = place.and_then(|(start, end)| stored.get(start..end));
+                bytes.map(Cow::Borrowed).ok_or(CompressionError::TooLarge)
+            }
+        }
     }
 }
 

@@ -24,6 +24,7 @@
 mod builder;
 mod builder_options;
 mod checks;
+mod concatenation;
 mod cubin_header;
 mod encode;
 mod entry;
@@ -40,14 +41,14 @@ mod write;
 
 pub use builder::FatbinBuilder;
 pub use builder_options::{BuilderOptions, CompressMode, Host, Producer, Validation};
-pub use entry::{Compression, EntryKind, FatbinEntry};
+pub use entry::{Compression, EntryKind, FatbinEntry, Part};
 pub use error::FatbinError;
 pub use ptx_squeeze::squeeze;
 pub use read::{Container, read, read_containers};
 pub(crate) use read::{container_at, entries_at};
 pub use recompress::StoreMode;
 pub(crate) use recompress::restored;
-pub(crate) use rewritten::{EntryEdit, rewritten};
+pub(crate) use rewritten::{EntryEdit, concatenated, rewritten};
 pub use write::FatbinWriter;
 
 /// The four bytes that a fatbin starts with: 0xBA55ED50.

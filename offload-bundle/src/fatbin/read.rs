@@ -1,7 +1,7 @@
 //! Reads fatbins.
 
 use super::entry::feature_of_flags;
-use super::{Compression, ENTRY_HEADER_SIZE, EntryKind, FILE_HEADER_SIZE, FatbinEntry, MAGIC};
+use super::{Compression, ENTRY_HEADER_SIZE, EntryKind, FILE_HEADER_SIZE, FatbinEntry, MAGIC, concatenation};
 use crate::FormatError;
 use crate::arch::GpuArch;
 use crate::bytes::{slice, u16_at, u32_at, u64_at, zeros_from};
@@ -11,7 +11,7 @@ use crate::bytes::{slice, u16_at, u32_at, u64_at, zeros_from};
 pub struct Container<'a> {
     /// Where its header starts, in bytes from the start of the data given.
     pub offset: u64,
-    /// Its entries in order.
+    /// Its entries in order. For a concatenation there is one for each of its parts.
     pub entries: Vec<FatbinEntry<'a>>,
 }
 
@@ -73,7 +73,11 @@ fn read_container(data: &[u8], start: u64) -> Result<(Container<'_>, u64), Forma
     let mut at = 0;
     while at < size {
         let (entry, entry_size) = read_entry(contents, at, first).map_err(|e| e.shifted(first))?;
-        entries.push(entry);
+        if entry.kind == concatenation::KIND {
+            entries.extend(concatenation::parts(&entry)?);
+        } else {
+            entries.push(entry);
+        }
         at += entry_size;
     }
     Ok((Container { offset: start, entries }, first + size))
@@ -121,6 +125,7 @@ pub(super) fn entry<'a>(header: &'a [u8], payload: &'a [u8], offset: u64) -> Res
         header,
         offset,
         payload_offset: offset.saturating_add(header_size),
+        part: None,
     })
 }
 
@@ -135,8 +140,8 @@ fn identifier(header: &[u8]) -> Result<Option<&[u8]>, FormatError> {
 
 /// The text of the option block: {u32 offset, u32 length}, and for cubins a zero byte in front of it.
 fn option_block(header: &[u8], kind: EntryKind) -> Result<Option<&[u8]>, FormatError> {
-    // Its block holds entry headers instead, which are useless without the concatenated payload.
-    if kind == EntryKind::Concat {
+    // That of a concatenation holds the headers of its parts.
+    if kind == concatenation::KIND {
         return Ok(None);
     }
     let block = u64::from(u32_at(header, 0x14, "option offset")?);

@@ -1,7 +1,8 @@
 //! The relocatable PTX of host objects that nvcc compiled with `-rdc=true`.
 
 use super::encode::{Description, WrittenEntry, encode_stored};
-use super::{EntryKind, FatbinEntry, FatbinError, Validation, read};
+use super::read::{self, read};
+use super::{EntryKind, FatbinEntry, FatbinError, Validation, recompress};
 use crate::arch::GpuArch;
 use crate::elf_sections;
 
@@ -48,11 +49,14 @@ pub(super) fn entries(object: &[u8], validation: Validation) -> Result<Vec<Reloc
 }
 
 fn renamed<'a>(entry: &FatbinEntry<'a>, module: &[u8]) -> Result<RelocatableEntry<'a>, FatbinError> {
+    let alone = recompress::alone(entry).map_err(FatbinError::Internal)?;
+    let own = read::entry(&alone.header, &alone.payload, entry.offset).map_err(FatbinError::Internal)?;
     let options = entry.options.unwrap_or_default();
     let description = Description {
-        flags: entry.flags,
+        flags: own.flags,
         ..Description::of_code(EntryKind::RelocatablePtx, entry.arch, entry.code_version, module, options)
     };
-    let written = encode_stored(&description, entry.stored, entry.compression, entry.uncompressed_size)?;
+    let (compression, size) = (own.compression, own.uncompressed_size);
+    let written = encode_stored(&description, alone.payload, compression, size)?;
     Ok(RelocatableEntry { key: (module.to_vec(), entry.arch), written })
 }

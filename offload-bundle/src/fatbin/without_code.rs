@@ -24,7 +24,8 @@ impl<'a> FatbinEntry<'a> {
     pub(crate) fn payload_for_tables(&self) -> Result<Cow<'a, [u8]>, FormatError> {
         let is_large =
             self.kind == EntryKind::Elf && self.compression == Compression::Zstd && self.uncompressed_size > LARGE;
-        let image = is_large.then(|| without_code(self.stored, self.uncompressed_size)).flatten();
+        let image =
+            (is_large && self.part.is_none()).then(|| without_code(self.stored, self.uncompressed_size)).flatten();
         image.map_or_else(|| self.payload(), |image| Ok(Cow::Owned(image)))
     }
 }

@@ -17,7 +17,6 @@ pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice, dropped: &[Ro
         Some(_) => expected.retain(|image| !by_place.contains(&place_key(&image.row))),
         None => expected.retain(|image| !choice.drops(&image.row, None)),
     }
-    expected.iter_mut().for_each(|image| image.row.offset = 0);
     let found = contents(after).map_err(|error| {
         let member = error.member().map(str::to_owned);
         FileError::Format { member, error: FormatError::new(0, EditError::Unreadable(error.to_string())) }
@@ -27,10 +26,9 @@ pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice, dropped: &[Ro
         let error = EditError::NotStrippable { image: row.image.clone(), target: row.target.clone() };
         return Err(FileError::Format { member: row.member.clone(), error: FormatError::new(0, error) });
     }
-    let found: Vec<KeptImage> =
-        found.into_iter().map(|image| KeptImage { row: Row { offset: 0, ..image.row }, ..image }).collect();
-    let is_same =
-        |(old, new): (&KeptImage, &KeptImage)| old.row == new.row && old.bytes.is_same(before, &new.bytes, after);
+    let is_same = |(old, new): (&KeptImage, &KeptImage)| {
+        old.without_place() == new.without_place() && old.bytes.is_same(before, &new.bytes, after)
+    };
     if found.len() != expected.len() || !expected.iter().zip(&found).all(is_same) {
         return Err(FormatError::new(0, EditError::ImagesLost).into());
     }
@@ -48,6 +46,16 @@ fn place_key(row: &Row) -> PlaceKey<'_> {
 struct KeptImage {
     row: Row,
     bytes: Bytes,
+    /// Whether it is a part of a concatenation, of which it takes another share when others go.
+    is_part: bool,
+}
+
+impl KeptImage {
+    /// What does not depend on other images.
+    fn without_place(&self) -> Row {
+        let size = if self.is_part { 0 } else { self.row.size };
+        Row { offset: 0, size, ..self.row.clone() }
+    }
 }
 
 /// Where the bytes of an image are.
@@ -63,11 +71,7 @@ impl Bytes {
         let start = stored.as_ptr().addr().wrapping_sub(data.as_ptr().addr());
         match data.get(start..start.saturating_add(stored.len())) {
             Some(found) if std::ptr::eq(found, stored) => Bytes::In(start..start + stored.len()),
-            _ => {
-                let mut hasher = DefaultHasher::new();
-                stored.hash(&mut hasher);
-                Bytes::Unpacked(hasher.finish())
-            }
+            _ => Bytes::Unpacked(digest(stored)),
         }
     }
 
@@ -75,20 +79,24 @@ impl Bytes {
         match (self, other) {
             (Bytes::In(range), Bytes::In(other)) => data.get(range.clone()) == other_data.get(other.clone()),
             (Bytes::Unpacked(digest), Bytes::Unpacked(other)) => digest == other,
-            (Bytes::In(range), Bytes::Unpacked(digest)) => {
-                let mut hasher = DefaultHasher::new();
-                data.get(range.clone()).unwrap_or_default().hash(&mut hasher);
-                hasher.finish() == *digest
-            }
+            (Bytes::In(range), Bytes::Unpacked(other)) => digest(data.get(range.clone()).unwrap_or_default()) == *other,
             (Bytes::Unpacked(_), Bytes::In(_)) => other.is_same(other_data, self, data),
         }
     }
 }
 
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
 fn contents(data: &[u8]) -> Result<Vec<KeptImage>, FileError> {
     let mut contents = Vec::new();
     listing::visit(data, crate::archive::reject_thin_members, |found| {
-        contents.push(KeptImage { row: found.row.clone(), bytes: Bytes::of(found.stored(), data) });
+        let is_part = found.is_part();
+        let bytes = if is_part { Bytes::Unpacked(digest(&found.payload()?)) } else { Bytes::of(found.stored(), data) };
+        contents.push(KeptImage { row: found.row.clone(), bytes, is_part });
         Ok(())
     })?;
     Ok(contents)

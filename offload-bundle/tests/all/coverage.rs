@@ -12,7 +12,7 @@ use crate::driver_truth::{cases, fatbin_bytes};
 #[test]
 fn the_library_agrees_with_the_driver() {
     let rows = cases();
-    assert_eq!(rows.len(), 29 + 26);
+    assert_eq!(rows.len(), 34 + 26);
     for (file, seen) in rows {
         let data = fatbin_bytes(&file);
         let found = containers(&data, offload_bundle::archive::reject_thin_members, Search::Sections)

@@ -57,12 +57,15 @@ proptest! {
         let file = file(&picks);
         let Ok(plain) = recompress(&file, StoreMode::None) else { return Ok(()) };
         let plain = if plain.changed == 0 { file.clone() } else { plain.bytes };
+        let has_parts = fatbin::read(&file).expect("fatbins").iter().any(|entry| entry.part.is_some());
         for mode in [StoreMode::Speed, StoreMode::Balance, StoreMode::Size] {
             // Images that are damaged at their start are noticed only if an image changes.
             let Ok(packed) = recompress(&file, mode) else { return Ok(()) };
             let packed = if packed.changed == 0 { file.clone() } else { packed.bytes };
             for gpu in GPUS {
-                prop_assert_eq!(fates(&packed, gpu), fates(&file, gpu), "{:?} sm_{}", mode, gpu);
+                // Parts of concatenations, of which nothing is known, became entries of their own.
+                let before = if has_parts { &plain } else { &file };
+                prop_assert_eq!(fates(&packed, gpu), fates(before, gpu), "{:?} sm_{}", mode, gpu);
             }
             let back = recompress(&packed, StoreMode::None).expect("what was written");
             prop_assert!(back.changed == 0 && packed == plain || back.bytes == plain, "{:?}", mode);

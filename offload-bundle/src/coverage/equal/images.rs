@@ -21,12 +21,13 @@ pub struct EqualImages {
 
 /// Compares the cubins of a fatbin, of which `codes` are its entries: one result for each direction.
 ///
-/// Cubins of different releases of CUDA are never equal, as they need other drivers.
+/// Cubins of different releases of CUDA are never equal, as they need other drivers; nor are a part of a concatenation and an entry of its
+/// own.
 pub fn equal_images(entries: &[FatbinEntry<'_>], codes: &[Code]) -> Vec<EqualImages> {
-    let mut alike: BTreeMap<(u64, u32), Vec<(&FatbinEntry<'_>, &Code)>> = BTreeMap::new();
+    let mut alike: BTreeMap<_, Vec<(&FatbinEntry<'_>, &Code)>> = BTreeMap::new();
     for (entry, code) in entries.iter().zip(codes) {
         if let Content::Sass { arch, .. } = &code.content {
-            alike.entry((code.shape, arch.major())).or_default().push((entry, code));
+            alike.entry((code.shape, arch.major(), code.is_concatenated)).or_default().push((entry, code));
         }
     }
     let mut equal: Vec<EqualImages> = alike.values().flat_map(|images| among(images)).collect();

@@ -6,7 +6,7 @@ use super::super::code::{Code, Content, Word};
 use super::super::containers::FoundContainer;
 use super::super::driver::{Driver, Runtime};
 use super::super::relink::{may_define, outcome_in, sources};
-use super::super::select::{Verdict, choose, judge};
+use super::super::select::{CONCATENATED, Verdict, chosen, judge};
 use super::known_drivers::known_failure;
 use crate::arch::GpuArch;
 use crate::arch::table::KNOWN;
@@ -35,14 +35,17 @@ pub(super) struct Taken<'a> {
 
 /// Predicts what becomes of a fatbin of a file.
 pub(super) fn fate<'a>(found: &'a FoundContainer, all: &'a [FoundContainer], gpu: GpuArch, driver: Driver) -> Fate<'a> {
-    let Some(code) = choose(&found.codes, gpu) else { return without_own(found, all, gpu, driver) };
+    let runtime = Runtime::from(driver);
+    let Some(code) = chosen(&found.codes, gpu, runtime) else {
+        return without_own(found, all, gpu, driver);
+    };
     if let Some(why) = unknown(code, driver) {
         return Fate::Unknown(why);
     }
     if let Some(what) = known_failure(&found.codes, code, driver) {
         return Fate::Fails(format!("bad driver: {what}"));
     }
-    let (verdict, problem) = judge(code, gpu, Runtime::from(driver));
+    let (verdict, problem) = judge(code, gpu, runtime);
     let taken = || Taken { brief: code.name(), entries: vec![(found.place.container, code)] };
     match verdict {
         Verdict::Ptx => Fate::Compiles(taken()),
@@ -77,8 +80,11 @@ fn without_own<'a>(found: &'a FoundContainer, all: &'a [FoundContainer], gpu: Gp
     }
 }
 
-/// Why nothing is known of an entry: it and the driver are both newer than the table of releases.
+/// Why nothing is known of an entry: it is a part of a concatenation, or it and the driver are both newer than the table of releases.
 fn unknown(code: &Code, driver: Driver) -> Option<String> {
+    if code.is_concatenated {
+        return Some(format!("{} is {CONCATENATED}", code.name()));
+    }
     let Driver::Branch(branch) = driver else { return None };
     let newest = KNOWN.releases.last().filter(|newest| branch > newest.driver_branch)?;
     let what = match &code.content {

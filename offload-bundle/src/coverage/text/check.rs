@@ -127,7 +127,8 @@ fn first_places(found: &[&Checked<'_>]) -> String {
 /// How many fatbins need which driver.
 fn needs_of_all(all: &[Checked<'_>]) -> String {
     let mut branches: BTreeMap<u32, (usize, Vec<&str>)> = BTreeMap::new();
-    for needs in all.iter().map(|found| &found.container.needs) {
+    let known = all.iter().map(|found| &found.container.needs).filter(|needs| needs.concatenated.is_empty());
+    for needs in known {
         let Some(branch) = needs.branch else { continue };
         let (number, whats) = branches.entry(branch).or_default();
         *number += 1;
@@ -147,6 +148,12 @@ fn needs_of_all(all: &[Checked<'_>]) -> String {
 
 /// The driver that the newest entries need.
 fn needs(needs: &DriverNeeds) -> String {
+    if !needs.concatenated.is_empty() {
+        let entries = ranges(&needs.concatenated);
+        return format!(
+            "no driver is known to load all of it, because of the concatenated images (entries {entries})\n"
+        );
+    }
     let Some(branch) = needs.branch else { return String::new() };
     let newest: Vec<_> = needs.entries.iter().filter(|need| need.branch == branch).collect();
     let whats: Vec<String> = grouped(&newest, |need| need.what.clone())

@@ -2,6 +2,7 @@
 
 use super::super::groups::grouped;
 use super::super::report::{ContainerReport, GpuReport, Platform};
+use super::super::select::Verdict;
 use super::explain::Explained;
 use super::{count, places_by_file};
 use crate::listing::aligned;
@@ -19,16 +20,25 @@ pub(super) fn counts(all: &[Explained<'_>]) -> String {
         gpus.iter().map(on).collect::<Vec<usize>>()
     };
     let is_code = |row: &GpuReport| row.runs && row.outcome.starts_with("sass");
-    let code = number(&is_code);
-    let ptx = number(&|row| row.runs && !is_code(row));
-    let nothing = number(&|row| !row.runs);
-    let mut lines = vec![["GPU", "MACHINE CODE", "PTX", "NOTHING"].map(str::to_owned)];
-    let figures = code.iter().zip(&ptx).zip(&nothing);
-    lines.extend(gpus.iter().zip(figures).map(|(gpu, ((code, ptx), nothing))| {
-        [(*gpu).to_owned(), code.to_string(), ptx.to_string(), nothing.to_string()]
+    let mut columns = vec![
+        ("MACHINE CODE", number(&is_code)),
+        ("PTX", number(&|row| row.runs && !is_code(row))),
+        ("UNKNOWN", number(&is_unknown)),
+        ("NOTHING", number(&|row| !row.runs && !is_unknown(row))),
+    ];
+    columns.retain(|(title, figures)| *title != "UNKNOWN" || figures.iter().any(|figure| *figure > 0));
+    let headings = columns.iter().map(|(title, _)| (*title).to_owned());
+    let mut lines: Vec<Vec<String>> = vec![["GPU".to_owned()].into_iter().chain(headings).collect()];
+    lines.extend(gpus.iter().enumerate().map(|(index, gpu)| {
+        let figures = columns.iter().filter_map(|(_, figures)| figures.get(index)).map(usize::to_string);
+        [(*gpu).to_owned()].into_iter().chain(figures).collect()
     }));
     let table = aligned(&lines, |_| true, |column| column >= 1);
     format!("\nwhat {} from:\n{table}", run(loaded.len()))
+}
+
+fn is_unknown(row: &GpuReport) -> bool {
+    row.outcome == Verdict::Unknown.word()
 }
 
 fn run(fatbins: usize) -> String {
@@ -59,7 +69,7 @@ pub(super) fn lines(all: &[Explained<'_>]) -> String {
     let fatbins: Vec<&Explained<'_>> = loaded(all).collect();
     let gpus = gpus(&fatbins.iter().map(|found| found.container).collect::<Vec<_>>());
     if !gpus.is_empty() {
-        out += "\nwhat each runs (90: machine code of sm_90, p90: its PTX, link: the objects linked again, -: nothing, !: an error):\n";
+        out += "\nwhat each runs (90: machine code of sm_90, p90: its PTX, link: the objects linked again, -: nothing, !: an error, ?: not known):\n";
         out += &table(&fatbins, &gpus);
     }
     let parts: Vec<&Explained<'_>> = all.iter().filter(|found| found.container.gpus.is_empty()).collect();
@@ -110,6 +120,7 @@ fn cell(row: Option<&GpuReport>) -> String {
         (true, Some("no-kernels"), _) => "-".to_owned(),
         (true, ..) => "link".to_owned(),
         (false, Some("no-binary" | "symbol-not-found"), _) => "-".to_owned(),
+        (false, Some("unknown"), _) => "?".to_owned(),
         (false, ..) => "!".to_owned(),
     }
 }

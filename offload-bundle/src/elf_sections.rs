@@ -12,9 +12,12 @@ use crate::bytes::slice;
 /// One section of an ELF file, by its header alone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Section<'a> {
+    /// Its index in the table of sections.
+    pub(crate) index: usize,
     pub(crate) name: &'a [u8],
     pub(crate) kind: u32,
     pub(crate) flags: u64,
+    pub(crate) address: u64,
     pub(crate) offset: u64,
     pub(crate) size: u64,
 }
@@ -48,11 +51,13 @@ fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Sec
     let headers = header.section_headers(endian, elf).map_err(damaged)?;
     let names = header.section_strings(endian, elf, headers).map_err(damaged)?;
     let mut sections = Vec::with_capacity(headers.len());
-    for section in headers {
+    for (index, section) in headers.iter().enumerate() {
         sections.push(Section {
+            index,
             name: section.name(endian, names).map_err(damaged)?,
             kind: section.sh_type(endian).0,
             flags: section.sh_flags(endian).0,
+            address: section.sh_addr(endian).into(),
             offset: section.sh_offset(endian).into(),
             size: section.sh_size(endian).into(),
         });

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::bytes::{slice, u32_at};
-use crate::host_object;
+use crate::elf_sections::Section;
 
 /// The section of the note.
 pub const SECTION: &str = ".note.fatlink.absent";
@@ -38,11 +38,10 @@ pub fn write<'a>(kernels: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
 
 impl AbsentKernels {
     /// What an ELF file records; nothing where a note is damaged.
-    pub(super) fn of_program(elf: &[u8]) -> Self {
+    pub(super) fn of_program(elf: &[u8], sections: &[Section<'_>]) -> Self {
         let mut absent = Self::default();
-        for (_, section) in host_object::sections_named(elf, SECTION).unwrap_or_default() {
-            absent.read(section);
-        }
+        let notes = sections.iter().filter(|section| section.name == SECTION.as_bytes());
+        notes.filter_map(|section| section.data(elf).ok()).for_each(|section| absent.read(section));
         absent
     }
 

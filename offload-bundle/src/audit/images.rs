@@ -9,7 +9,7 @@ use crate::FormatError;
 use crate::cubin::{self, SymbolBinding, SymbolKind, UncoveredCall};
 use crate::fatbin::{self, EntryKind, FatbinEntry};
 use crate::hip_bundle::{self, StoredBundle};
-use crate::host_object::{self, FoundWrapper, WrapperKind};
+use crate::host_object::{self, FoundWrapper, Section, WrapperKind};
 use crate::offload_binary::OffloadKinds;
 use crate::ptx;
 
@@ -57,9 +57,9 @@ enum Registered<'a> {
 }
 
 /// The images of a linked ELF file, and the wrappers that lead to none.
-pub(super) fn registered_images(elf: &[u8]) -> (Vec<RegisteredImage>, Vec<LostContainer>) {
+pub(super) fn registered_images(elf: &[u8], sections: &[Section<'_>]) -> (Vec<RegisteredImage>, Vec<LostContainer>) {
     let (mut images, mut lost) = (Vec::new(), Vec::new());
-    for (container, (wrapper, registered)) in registered(elf).into_iter().enumerate() {
+    for (container, (wrapper, registered)) in registered(elf, sections).into_iter().enumerate() {
         let found = registered.and_then(|registered| match registered {
             Registered::Fatbin(entries) => Ok(of_fatbin(&entries, container)),
             Registered::Bundle(bundle) => of_bundle(&bundle, container).map_err(|error| error.to_string()),
@@ -69,20 +69,22 @@ pub(super) fn registered_images(elf: &[u8]) -> (Vec<RegisteredImage>, Vec<LostCo
             Err(reason) => lost.push(LostContainer::new(&wrapper, reason)),
         }
     }
-    images.extend(of_openmp(elf, images.len()));
+    images.extend(of_openmp(elf, sections, images.len()));
     (images, lost)
 }
 
 /// The wrappers of a linked ELF file that lead to no container. The images in the containers are not read.
 pub fn lost_containers(elf: &[u8]) -> Vec<LostContainer> {
-    let all = registered(elf).into_iter();
+    let sections = host_object::sections(elf).unwrap_or_default();
+    let all = registered(elf, &sections).into_iter();
     all.filter_map(|(wrapper, found)| Some(LostContainer::new(&wrapper, found.err()?))).collect()
 }
 
 /// The wrappers of a linked ELF file with what they lead to, or why that cannot be read; without those of the parts of nvcc's device links.
-fn registered(elf: &[u8]) -> Vec<(FoundWrapper, Result<Registered<'_>, String>)> {
-    let parts = host_object::section(elf, PARTS).map_or(0..0, |(at, bytes)| at..at + bytes.len() as u64);
-    let wrappers = host_object::all_wrappers(elf).into_iter();
+fn registered<'a>(elf: &'a [u8], sections: &[Section<'_>]) -> Vec<(FoundWrapper, Result<Registered<'a>, String>)> {
+    let parts = sections.iter().find(|section| section.name == PARTS);
+    let parts = parts.map_or(0..0, |parts| parts.offset..parts.offset.saturating_add(parts.in_file()));
+    let wrappers = host_object::all_wrappers(elf, sections).into_iter();
     let wrappers = wrappers.filter(|wrapper| !wrapper.container.is_some_and(|at| parts.contains(&at)));
     let read = |wrapper: &FoundWrapper| -> Result<_, String> {
         let data = wrapper.container.and_then(|at| elf.get(usize::try_from(at).ok()?..));
@@ -151,9 +153,9 @@ fn of_bundle(bundle: &StoredBundle<'_>, container: usize) -> Result<Vec<Register
 }
 
 /// OpenMP's images, which its runtime takes by addresses that code fills in. What is there instead of offload binaries is one unknown image.
-fn of_openmp(elf: &[u8], container: usize) -> Vec<RegisteredImage> {
+fn of_openmp(elf: &[u8], sections: &[Section<'_>], container: usize) -> Vec<RegisteredImage> {
     let kinds = OffloadKinds::OPENMP;
-    let Ok(images) = host_object::device_images(elf) else {
+    let Ok(images) = host_object::device_images_in(elf, sections) else {
         return vec![RegisteredImage { kinds, container, target: String::new(), content: None }];
     };
     let of_kind = images.iter().filter(|found| found.image.offload_kinds.contains(kinds));

@@ -117,15 +117,16 @@ pub struct LostContainer {
 /// # Errors
 /// A damaged ELF file, or offload entries that are damaged.
 pub fn audit(elf: &[u8]) -> Result<Audit, FormatError> {
-    let entries = host_object::registered_entries(elf)?;
-    let (images, lost_containers) = registered_images(elf);
+    let sections = host_object::sections(elf)?;
+    let entries = host_object::registered_entries(elf, &sections)?;
+    let (images, lost_containers) = registered_images(elf, &sections);
     let mut found = Audit {
         same_address: same_address(&entries),
         lost_containers,
         uncovered: images.iter().flat_map(uncovered).collect(),
         ..Audit::default()
     };
-    let absent = AbsentKernels::of_program(elf);
+    let absent = AbsentKernels::of_program(elf, &sections);
     let mut seen = HashSet::new();
     for LinkedEntry { entry, .. } in &entries {
         if is_optional(entry) || !seen.insert((entry.kinds, entry.name.as_str())) {

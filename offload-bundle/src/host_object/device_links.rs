@@ -5,12 +5,13 @@
 //! field points to the fatbins of the objects. (`crt/link.stub` and `fatbinary_section.h` of CUDA 13.0.) That array is filled at
 //! startup, so only the ids tell which fatbins it will hold.
 
-use object::read::{Object, ObjectSection, ObjectSymbol, Relocation, RelocationTarget};
+use object::read::{Object, ObjectSymbol, Relocation, RelocationTarget};
 use object::{File, ObjectKind, SectionIndex};
 
 use super::loaded_pointers::{loaded_pointers, relocated};
-use super::section;
+use super::{section, sections};
 use crate::bytes::{u32_at, u64_at};
+use crate::elf_sections::Section;
 
 pub(super) const MODULE_IDS: &[u8] = b"__nv_module_id";
 pub(super) const WRAPPERS: &str = ".nvFatBinSegment";
@@ -79,7 +80,8 @@ pub fn module_name(id: &str) -> &str {
 /// The wrappers that a 64-bit little-endian executable or shared library hands to CUDA's runtime, in the order of its objects; none of other
 /// files.
 pub(crate) fn wrappers(elf: &[u8]) -> Vec<Wrapper> {
-    let of_cuda = all_wrappers(elf).into_iter().filter(|wrapper| wrapper.kind == WrapperKind::Cuda);
+    let sections = sections(elf).unwrap_or_default();
+    let of_cuda = all_wrappers(elf, &sections).into_iter().filter(|wrapper| wrapper.kind == WrapperKind::Cuda);
     of_cuda.filter_map(|wrapper| Some(Wrapper { linked: wrapper.linked, fatbin: wrapper.container? })).collect()
 }
 
@@ -125,26 +127,28 @@ pub(crate) struct FoundWrapper {
 }
 
 /// The wrappers of a 64-bit little-endian executable or shared library, in the order of its objects; none of other files.
-pub(crate) fn all_wrappers(elf: &[u8]) -> Vec<FoundWrapper> {
+pub(crate) fn all_wrappers(elf: &[u8], sections: &[Section<'_>]) -> Vec<FoundWrapper> {
     let Ok(file) = File::parse(elf) else { return Vec::new() };
     let is_linked = matches!(file.kind(), ObjectKind::Executable | ObjectKind::Dynamic);
     if !is_linked || !file.is_64() || !file.is_little_endian() {
         return Vec::new();
     }
-    WrapperKind::ALL.into_iter().flat_map(|kind| wrappers_of(elf, &file, kind)).collect()
+    WrapperKind::ALL.into_iter().flat_map(|kind| wrappers_of(elf, sections, kind)).collect()
 }
 
-fn wrappers_of(elf: &[u8], file: &File<'_>, kind: WrapperKind) -> Vec<FoundWrapper> {
-    let Some(section) = file.section_by_name(kind.section()) else { return Vec::new() };
-    let (Ok(data), Some((start, _))) = (section.data(), section.file_range()) else { return Vec::new() };
-    let pointers = relocated(&loaded_pointers(elf, section.address(), data.len() as u64));
+fn wrappers_of(elf: &[u8], sections: &[Section<'_>], kind: WrapperKind) -> Vec<FoundWrapper> {
+    let section = sections.iter().find(|section| section.name == kind.section().as_bytes());
+    let Some((section, data)) = section.and_then(|section| Some((section, section.data(elf).ok()?))) else {
+        return Vec::new();
+    };
+    let pointers = relocated(&loaded_pointers(elf, sections, section));
     let wrapper = |at: u64| {
         let is_wrapper = u32_at(data, at, "magic").ok()? == kind.magic();
         let stored = u64_at(data, at + 8, "container").ok()?;
         let address = pointers.get(&(at + 8)).copied().unwrap_or(stored);
         let linked = u32_at(data, at + 4, "version").ok()? == LINKED;
-        let container = file_offset(file, address);
-        is_wrapper.then_some(FoundWrapper { kind, offset: start.saturating_add(at), linked, container })
+        let container = file_offset(sections, address);
+        is_wrapper.then_some(FoundWrapper { kind, offset: section.offset.saturating_add(at), linked, container })
     };
     // Linkers put zeros between wrappers of different alignment.
     let mut found = Vec::new();
@@ -175,11 +179,11 @@ pub(super) fn relocation_target(file: &File<'_>, relocation: &Relocation) -> Opt
 }
 
 /// Where the byte at an address of the program is in the file.
-fn file_offset(file: &File<'_>, address: u64) -> Option<u64> {
-    file.sections().find_map(|section| {
-        let inside = address.checked_sub(section.address()).filter(|inside| *inside < section.size())?;
-        let (offset, size) = section.file_range().filter(|_| section.address() != 0)?;
-        (inside < size).then(|| offset.saturating_add(inside))
+fn file_offset(sections: &[Section<'_>], address: u64) -> Option<u64> {
+    let loaded = sections.iter().filter(|section| section.address != 0);
+    loaded.into_iter().find_map(|section| {
+        let inside = address.checked_sub(section.address).filter(|inside| *inside < section.in_file())?;
+        Some(section.offset.saturating_add(inside))
     })
 }
 

@@ -124,8 +124,9 @@ impl IncompleteEntry {
 
 /// Number of offload entries of an ELF file, with or without a name that can be read.
 pub(crate) fn offload_entry_count(elf: &[u8]) -> usize {
-    let tables = sections(elf).unwrap_or_default().into_iter().filter(|section| is_table(section.name));
-    tables.filter_map(|header| Some(Table::open(elf, &header).ok()?.places().ok()?.len())).sum()
+    let all = sections(elf).unwrap_or_default();
+    let tables = all.iter().filter(|section| is_table(section.name));
+    tables.filter_map(|header| Some(Table::open(elf, &all, header).ok()?.places().ok()?.len())).sum()
 }
 
 /// Whether a section of this name holds offload entries.
@@ -142,8 +143,9 @@ pub(super) fn is_table(section: &[u8]) -> bool {
 /// A damaged ELF file, entries that are cut off or of no known form, or a name that lies nowhere. Offsets are those of the file.
 pub fn offload_entries(elf: &[u8]) -> Result<Vec<HostEntry>, FormatError> {
     let mut entries = Vec::new();
-    for header in sections(elf)?.into_iter().filter(|section| is_table(section.name)) {
-        entries.extend(table_entries(elf, &header)?.into_iter().map(|(_, entry)| entry));
+    let all = sections(elf)?;
+    for header in all.iter().filter(|section| is_table(section.name)) {
+        entries.extend(table_entries(elf, &all, header)?.into_iter().map(|(_, entry)| entry));
     }
     Ok(entries)
 }
@@ -161,10 +163,10 @@ pub struct LinkedEntry {
 ///
 /// # Errors
 /// As [`offload_entries`].
-pub fn registered_entries(elf: &[u8]) -> Result<Vec<LinkedEntry>, FormatError> {
+pub(crate) fn registered_entries(elf: &[u8], sections: &[Section<'_>]) -> Result<Vec<LinkedEntry>, FormatError> {
     let mut linked = Vec::new();
-    for header in sections(elf)?.into_iter().filter(|section| table_name(section.name).is_some()) {
-        let table = Table::open(elf, &header)?;
+    for header in sections.iter().filter(|section| table_name(section.name).is_some()) {
+        let table = Table::open(elf, sections, header)?;
         let addresses = table.addresses();
         let entries = table.entries()?.into_iter();
         linked.extend(entries.map(|(at, entry)| LinkedEntry { entry, address: addresses.get(&at).copied() }));
@@ -181,8 +183,12 @@ fn table_name(section: &[u8]) -> Option<&'static str> {
 }
 
 /// The entries of one section, each with the offset in it of the address that stands for the kernel or variable.
-pub(super) fn table_entries(elf: &[u8], header: &Section<'_>) -> Result<Vec<(u64, HostEntry)>, FormatError> {
-    Table::open(elf, header)?.entries()
+pub(super) fn table_entries(
+    elf: &[u8],
+    sections: &[Section<'_>],
+    header: &Section<'_>,
+) -> Result<Vec<(u64, HostEntry)>, FormatError> {
+    Table::open(elf, sections, header)?.entries()
 }
 
 /// The programming model of a section of former entries. In clang 20 the number in HIP's entries is another than today.
@@ -204,14 +210,13 @@ struct Table<'a> {
     data: &'a [u8],
     /// What the section's name says about the programming model.
     kinds: Option<OffloadKinds>,
-    /// The section's index and address.
-    place: Option<(SectionIndex, u64)>,
+    index: SectionIndex,
     /// In a linked file, what the loader stores in the section.
     loaded: Vec<LoadedPointer>,
 }
 
 impl<'a> Table<'a> {
-    fn open(elf: &'a [u8], header: &Section<'_>) -> Result<Self, FormatError> {
+    fn open(elf: &'a [u8], sections: &[Section<'_>], header: &Section<'_>) -> Result<Self, FormatError> {
         let name = table_name(header.name).unwrap_or(SECTION);
         let data = header.data(elf).map_err(|e| e.within(name))?;
         let file = File::parse(elf).map_err(|e| FormatError::parser(0, "damaged ELF file", e))?;
@@ -219,18 +224,12 @@ impl<'a> Table<'a> {
             let what = format!("section {name}: only 64-bit little-endian files are supported");
             return Err(FormatError::unsupported(header.offset, what));
         }
-        let is_this =
-            |section: &object::Section<'_, '_>| section.file_range().is_some_and(|(at, _)| at == header.offset);
-        let has_name = |section: &object::Section<'_, '_>| section.name_bytes() == Ok(header.name);
-        let section = file.sections().find(|section| is_this(section) && has_name(section));
-        let place = section.map(|section| (section.index(), section.address()));
-        let loaded = match place {
-            Some((_, address)) if file.kind() != ObjectKind::Relocatable => {
-                loaded_pointers(elf, address, data.len() as u64)
-            }
-            _ => Vec::new(),
+        let loaded = match file.kind() {
+            ObjectKind::Relocatable => Vec::new(),
+            _ => loaded_pointers(elf, sections, header),
         };
-        Ok(Table { file, offset: header.offset, name, data, kinds: former_kind(name), place, loaded })
+        let index = SectionIndex(header.index);
+        Ok(Table { file, offset: header.offset, name, data, kinds: former_kind(name), index, loaded })
     }
 
     fn is_relocatable(&self) -> bool {
@@ -285,7 +284,7 @@ impl<'a> Table<'a> {
 
     /// The section as the parser of ELF files has it.
     fn section(&self) -> Option<object::Section<'a, '_>> {
-        self.file.section_by_index(self.place?.0).ok()
+        self.file.section_by_index(self.index).ok()
     }
 
     /// The offsets in the section that hold an address.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use object::elf::{SHF_ALLOC, SHT_RELA};
 
-use super::sections;
 use crate::bytes::u64_at;
+use crate::elf_sections::Section;
 
 /// A dynamic relocation (`Elf64_Rela`) in a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +17,12 @@ pub(super) struct LoadedPointer {
     pub(super) addend: i64,
 }
 
-/// The dynamic relocations in the `size` bytes at the address `first` of a 64-bit little-endian file. A program has thousands of others, so that
-/// only their places are read.
-pub(super) fn loaded_pointers(elf: &[u8], first: u64, size: u64) -> Vec<LoadedPointer> {
-    let tables = sections(elf).unwrap_or_default().into_iter();
+/// The dynamic relocations in one of the sections of a 64-bit little-endian file. A program has thousands of others, so that only their places
+/// are read.
+pub(super) fn loaded_pointers(elf: &[u8], sections: &[Section<'_>], section: &Section<'_>) -> Vec<LoadedPointer> {
+    let (first, size) = (section.address, section.in_file());
     // Those that `--emit-relocs` keeps are not loaded.
-    let tables = tables.filter(|section| section.kind == SHT_RELA.0 && section.flags & SHF_ALLOC.0 != 0);
+    let tables = sections.iter().filter(|section| section.kind == SHT_RELA.0 && section.flags & SHF_ALLOC.0 != 0);
     let rows = tables.filter_map(|table| table.data(elf).ok()).flat_map(|data| data.as_chunks::<24>().0);
     let pointer = |row: &[u8; 24]| {
         let number = |at| u64_at(row, at, "a relocation").unwrap_or_default();
@@ -43,18 +43,20 @@ pub(super) fn relocated(pointers: &[LoadedPointer]) -> HashMap<u64, u64> {
 
 #[cfg(test)]
 mod tests {
-    use object::{Object, ObjectSection};
+    use object::Object;
 
     use super::*;
+    use crate::elf_sections::sections;
 
     #[test]
     fn this_very_program_starts_at_addresses_that_are_loaded() {
         let elf = std::fs::read("/proc/self/exe").unwrap();
         let file = object::File::parse(&*elf).unwrap();
-        let section = file.section_by_name(".init_array").unwrap();
-        let found = loaded_pointers(&elf, section.address(), section.size());
+        let sections = sections(&elf).unwrap();
+        let section = sections.iter().find(|section| section.name == b".init_array").unwrap();
+        let found = loaded_pointers(&elf, &sections, section);
         let all = file.dynamic_relocations().unwrap();
-        let in_section = all.filter(|(at, _)| (section.address()..section.address() + section.size()).contains(at));
+        let in_section = all.filter(|(at, _)| (section.address..section.address + section.size).contains(at));
         assert_eq!((found.len(), found.is_empty()), (in_section.count(), false));
         assert!(relocated(&found).values().all(|address| *address != 0));
     }

@@ -28,12 +28,12 @@ pub use carriers::{Carrier, CarrierKind, carriers};
 pub use device_links::{DEVICE_RUNTIME, linked_ids, module_name};
 pub(crate) use device_links::{FoundWrapper, ModuleId, WrapperKind, all_wrappers, module_ids, wrappers};
 pub use device_parts::device_parts;
-pub(crate) use entries::offload_entry_count;
 pub use entries::{
-    ENTRY_SECTIONS, EntryForm, HostEntry, IncompleteEntry, LinkedEntry, former_kind, offload_entries,
-    registered_entries, registered_kinds,
+    ENTRY_SECTIONS, EntryForm, HostEntry, IncompleteEntry, LinkedEntry, former_kind, offload_entries, registered_kinds,
 };
+pub(crate) use entries::{offload_entry_count, registered_entries};
 pub use former_entries::{FormerEntries, former_compiler, former_entries, former_section};
+pub(crate) use kernel_stubs::kernels_of_function;
 pub use kernel_stubs::{StubAlias, kernel_of_stub, stub_aliases};
 pub use libraries::{LibraryNeeds, library_needs};
 pub use rdc_objects::{
@@ -71,9 +71,17 @@ pub struct DeviceImage<'a> {
 /// # Errors
 /// A damaged ELF header, section table or offload binary; the offset is one in the file, the message names the section.
 pub fn device_images(elf: &[u8]) -> Result<Vec<DeviceImage<'_>>, FormatError> {
+    device_images_in(elf, &sections(elf)?)
+}
+
+/// The same of a file whose section headers are read already.
+pub(crate) fn device_images_in<'a>(
+    elf: &'a [u8],
+    sections: &[Section<'_>],
+) -> Result<Vec<DeviceImage<'a>>, FormatError> {
     let mut images = Vec::new();
-    for section in sections(elf)? {
-        if !holds_device_code(&section) {
+    for section in sections {
+        if !holds_device_code(section) {
             continue;
         }
         let place = format!("section {}", String::from_utf8_lossy(section.name));

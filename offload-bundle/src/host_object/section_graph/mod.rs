@@ -285,7 +285,7 @@ impl<'a> Reader<'a> {
             relocations.iter().zip(found).filter_map(|(from, to)| Some((from.offset, (*to)?))).collect();
         let headers = super::sections(self.elf)?;
         let Some(header) = headers.get(target) else { return Ok(Vec::new()) };
-        let all = entries::table_entries(self.elf, header)?.into_iter();
+        let all = entries::table_entries(self.elf, &headers, header)?.into_iter();
         Ok(all.map(|(place, entry)| KernelHandle { entry, handle: of_offset.get(&place).copied() }).collect())
     }
 }

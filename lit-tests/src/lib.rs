@@ -17,7 +17,7 @@ const TIMEOUT_SECONDS: &str = "600";
 
 /// What a machine may lack: a GPU, or none; the privileges to mount a small disk or an image of a file system, to change the root folder, or
 /// to limit the processes of a user that has no other.
-const FEATURES: [&str; 6] = ["gpu", "no-gpu", "mount", "image-mount", "chroot", "process-limits"];
+const FEATURES: [&str; 7] = ["gpu", "no-gpu", "mount", "image-mount", "mount-numbers", "chroot", "process-limits"];
 
 /// The variable with those of [`FEATURES`], separated by commas, that this machine has to have: a test that lacks one fails.
 const REQUIRED: &str = "FATLINK_TEST_REQUIRE";

@@ -4,6 +4,7 @@
 #   eval "$(cargo xtask env)"; FATLINK_DIST=$PWD/dist lit -v lit-tests/tests
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,11 @@ with tempfile.TemporaryDirectory() as disk:
     small_disk = os.path.join(config.test_source_root, "errors", "Inputs", "small_disk.sh")
     if subprocess.run(["sh", small_disk, disk, "true"], capture_output=True).returncode == 0:
         config.available_features.add("mount")
+
+# Whether each mount has a number of its own: since Linux 6.8.
+release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+if release and tuple(map(int, release.groups())) >= (6, 8):
+    config.available_features.add("mount-numbers")
 
 # Whether images of file systems can be mounted: only root can, where there are loop devices.
 with tempfile.TemporaryDirectory() as folder:

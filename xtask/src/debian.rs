@@ -29,6 +29,7 @@ const PACKAGES: [&str; 25] = [
     // For a test that makes conda's packages.
     "zstd",
     // For a test with compilers in images of file systems.
+    "e2fsprogs",
     "squashfs-tools",
     "erofs-utils",
     // AMD's device libraries, for the benchmark.

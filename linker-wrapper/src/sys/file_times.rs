@@ -7,8 +7,9 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::OnceLock;
 
-use rustix::fs::{StatVfsMountFlags, fstatfs, fstatvfs};
+use rustix::fs::{AtFlags, StatVfsMountFlags, StatxFlags, fstatfs, fstatvfs, statx};
 
 /// Types of file systems (`f_type` of `statfs`) whose times of change are set by this machine's kernel. All others are not trusted.
 const WRITTEN_BY_THE_KERNEL: [u64; 10] = [
@@ -26,12 +27,36 @@ const WRITTEN_BY_THE_KERNEL: [u64; 10] = [
 
 /// Bytes that tell the file system of an open file from others that were mounted at its place, if its times tell whether a file has changed.
 ///
+/// Copies of one file system have the same id. Since Linux 6.8 each mount has a number that no other mount gets until the next boot.
+///
 /// # Errors
 /// The file system cannot be queried.
-pub fn trusted_file_system(file: &File) -> io::Result<Option<[u8; 8]>> {
+pub fn trusted_file_system(file: &File) -> io::Result<Option<Vec<u8>>> {
     let (kind, mount) = (fstatfs(file)?.f_type, fstatvfs(file)?);
     let is_read_only = mount.f_flag.contains(StatVfsMountFlags::RDONLY);
-    Ok(keeps_times(kind as u64, is_read_only).then(|| mount.f_fsid.to_le_bytes()))
+    if !keeps_times(kind as u64, is_read_only) {
+        return Ok(None);
+    }
+    let mut id = mount.f_fsid.to_le_bytes().to_vec();
+    if let Some(number) = mount_number(file) {
+        id.extend(number.to_le_bytes());
+        id.extend(this_boot());
+    }
+    Ok(Some(id))
+}
+
+/// The number of the mount of an open file; `None` before Linux 6.8.
+fn mount_number(file: &File) -> Option<u64> {
+    /// `STATX_MNT_ID_UNIQUE` of `linux/stat.h`.
+    const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+    let found = statx(file, c"", AtFlags::EMPTY_PATH, UNIQUE).ok()?;
+    StatxFlags::from_bits_retain(found.stx_mask).contains(UNIQUE).then_some(found.stx_mnt_id)
+}
+
+/// What tells the time since this machine started from others.
+fn this_boot() -> &'static [u8] {
+    static BOOT: OnceLock<Vec<u8>> = OnceLock::new();
+    BOOT.get_or_init(|| std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default())
 }
 
 /// A file system that is mounted for reading only may be an image, whatever its type: its times are those with which it was made.

@@ -148,7 +148,7 @@ impl Stamp {
         let State { device, inode, size, modified, changed } = self.state;
         let numbers = [device, inode, size].map(u64::to_le_bytes);
         let times = [modified.0, modified.1, changed.0, changed.1].map(i64::to_le_bytes);
-        Some(numbers.iter().chain(&times).chain([&file_system]).flatten().copied().collect())
+        Some(numbers.iter().chain(&times).flatten().chain(&file_system).copied().collect())
     }
 
     /// Whether the path still leads to the same file with the same content.

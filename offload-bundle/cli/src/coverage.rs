@@ -178,7 +178,10 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
             let (containers, bundles, of_host) = input::parse(content, |data, read_thin| {
                 let containers = coverage::compared_containers(data, &mut *read_thin, search(arguments.scan))?;
                 let bundles = coverage::hip_bundles(data, &mut *read_thin)?;
-                Ok((containers, bundles, coverage::check_host_code(data, read_thin)?))
+                let mut of_host = coverage::check_host_code(data, read_thin)?;
+                of_host.extend(coverage::shared_kernels(data, &containers, &options));
+                of_host.extend(coverage::uneven_targets(&containers, &options));
+                Ok((containers, bundles, of_host))
             })?;
             if containers.is_empty() && bundles.is_empty() && of_host.is_empty() {
                 return match content.is_named {

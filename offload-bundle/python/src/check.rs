@@ -91,7 +91,10 @@ pub fn check(
     let report = source.parse(py, |data, read_thin| {
         let fatbins = coverage::compared_containers(data, &mut *read_thin, search(scan))?;
         let report = CheckReport::new(&fatbins, &options).with_bundles(&coverage::hip_bundles(data, &mut *read_thin)?);
-        Ok(report.with_findings(coverage::check_host_code(data, read_thin)?))
+        let mut of_host = coverage::check_host_code(data, read_thin)?;
+        of_host.extend(coverage::shared_kernels(data, &fatbins, &options));
+        of_host.extend(coverage::uneven_targets(&fatbins, &options));
+        Ok(report.with_findings(of_host))
     })?;
     let of_file = report.findings.into_iter().map(Finding::from).collect();
     Ok((of_file, report.containers.into_iter().map(CheckedContainer::from).collect()))

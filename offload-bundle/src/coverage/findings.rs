@@ -99,11 +99,15 @@ pub enum FindingCode {
     LinkWithoutKernels,
     /// FB034: images that drivers pass over, or may, because they are parts of a concatenation.
     Concatenated,
+    /// FB035: a kernel that the runtime takes from a fatbin without code for a GPU that another fatbin has code for.
+    SharedKernel,
+    /// FB036: fatbins of a file without code for GPUs that other fatbins of it have code for.
+    UnevenTargets,
 }
 
 impl FindingCode {
     /// All, in order.
-    pub const ALL: [FindingCode; 34] = [
+    pub const ALL: [FindingCode; 36] = [
         FindingCode::CrashesDriver,
         FindingCode::Damaged,
         FindingCode::PtxTooNew,
@@ -138,6 +142,8 @@ impl FindingCode {
         FindingCode::UncoveredCall,
         FindingCode::LinkWithoutKernels,
         FindingCode::Concatenated,
+        FindingCode::SharedKernel,
+        FindingCode::UnevenTargets,
     ];
 
     /// What it is about, in a line.
@@ -179,6 +185,8 @@ impl FindingCode {
             FindingCode::UncoveredCall => "A kernel with less registers or stack than its callees need",
             FindingCode::LinkWithoutKernels => "A device link without the kernels of its objects",
             FindingCode::Concatenated => "Images that are compressed as one, which drivers pass over",
+            FindingCode::SharedKernel => "A kernel of several fatbins, of which the first serves fewer GPUs",
+            FindingCode::UnevenTargets => "Fatbins of one file that are for different GPUs",
         }
     }
 
@@ -294,6 +302,13 @@ impl FindingCode {
             FindingCode::Concatenated => (
                 "FB034",
                 "store the images by themselves: build without `--concat`, or recompress the fatbin or the objects before the link (`offload-bundle recompress --mode=balance`)",
+            ),
+            FindingCode::UnevenTargets => {
+                ("FB036", "compile all units for the same GPUs, unless the file chooses its kernels by the GPU")
+            }
+            FindingCode::SharedKernel => (
+                "FB035",
+                "compile the units for the same GPUs, or with host functions of their own (nvcc -static-global-template-stub=true, the default of CUDA 13)",
             ),
             FindingCode::EqualImages => (
                 "FB027",

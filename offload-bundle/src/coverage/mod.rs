@@ -33,9 +33,11 @@ mod needs;
 mod relink;
 mod report;
 mod select;
+mod shared_kernels;
 #[cfg(test)]
 mod testing;
 mod text;
+mod uneven_targets;
 
 pub use check::{CheckOptions, check};
 pub use check_link::{check_host_code, forgotten_link};
@@ -58,4 +60,6 @@ pub use report::{
     Platform, RoleReport,
 };
 pub use select::{LinkPart, Outcome, PassedOver, Verdict, WhyNot, outcome};
+pub use shared_kernels::shared_kernels;
 pub use text::{Detail, OfFile, check_text, explain_text, places_by_file};
+pub use uneven_targets::uneven_targets;

@@ -37,6 +37,11 @@ pub fn stub_aliases(defined: &HashSet<&str>, undefined: &HashSet<&str>) -> Vec<S
     aliases
 }
 
+/// The names that a kernel has in device code if this is the host function that stands for it: nvcc gives both the same name.
+pub(crate) fn kernels_of_function(name: &str) -> Vec<String> {
+    if name.contains(PREFIX) { kernel_names(name) } else { vec![name.to_owned()] }
+}
+
 /// nvcc's names of the kernel whose function clang calls `stub`; none if that is no name of such a function.
 ///
 /// In a mangled name the length of the identifier stands in front of it. Behind a name that ends with a digit, more than one number can

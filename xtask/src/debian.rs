@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::step::{Progress, noted_step, step};
 
-const PACKAGES: [&str; 25] = [
+const PACKAGES: [&str; 26] = [
     "clang-22",
     "lld-22",
     "llvm-22-dev",

@@ -11,7 +11,7 @@ use super::containers::{FoundContainer, Role, in_members};
 use super::driver::Runtime;
 use super::equal::{self, Droppable};
 use super::findings::{Finding, FindingCode, Severity};
-use super::relink::{link, objects, outcome_in};
+use super::relink::{is_runtime, link, objects, outcome_in};
 use super::select::{choose, chosen, judge};
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch, TargetTable};
@@ -126,7 +126,8 @@ fn without_ptx(found: &FoundContainer, parts: &[&FoundContainer], targets: Targe
     let mut gpus = Vec::new();
     for gpu in targets.all_gpus().filter(|gpu| chosen(&found.codes, *gpu, runtime).is_none()) {
         let linked = link(parts, gpu, runtime);
-        if linked.parts.is_empty() || linked.missing.is_empty() {
+        // The device runtime has code for more GPUs than a program: where it alone has some, nothing was meant to run.
+        if linked.parts.iter().all(|part| is_runtime(parts, part)) || linked.missing.is_empty() {
             continue;
         }
         gpus.push(gpu);

@@ -140,13 +140,15 @@ fn undefined(parts: &[LinkPart<'_>], symbols: &[&LinkSymbols], left_out: &[&Foun
     Some(Undefined { definer, reason: format!("fatbin {} refers to {name}, and {why}", part.container) })
 }
 
+/// Whether a part is NVIDIA's device runtime.
+pub(super) fn is_runtime(objects: &[&FoundContainer], part: &LinkPart<'_>) -> bool {
+    let object = objects.iter().find(|object| object.place.container == part.container);
+    object.is_some_and(|object| matches!(&object.role, Role::Object(Some(name)) if name == DEVICE_RUNTIME))
+}
+
 /// Whether the parts have a kernel that the program launches. Those of the device runtime serve its own functions.
 fn has_kernel(objects: &[&FoundContainer], parts: &[LinkPart<'_>]) -> bool {
-    let is_runtime = |part: &&LinkPart<'_>| {
-        let object = objects.iter().find(|object| object.place.container == part.container);
-        object.is_some_and(|object| matches!(&object.role, Role::Object(Some(name)) if name == DEVICE_RUNTIME))
-    };
-    let own = parts.iter().filter(|part| !is_runtime(part));
+    let own = parts.iter().filter(|part| !is_runtime(objects, part));
     own.filter_map(|part| symbols_of(objects, part)).any(|symbols| !symbols.kernels.is_empty())
 }
 

@@ -65,6 +65,24 @@ fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Sec
     Ok(sections)
 }
 
+/// Whether a section of an ELF file has this type. False for a file whose table of sections cannot be found.
+pub(crate) fn has_kind(elf: &[u8], kind: u32) -> bool {
+    match ObjectKind::parse(elf) {
+        Ok(ObjectKind::Elf32) => has_kind_in::<object::elf::FileHeader32<Endianness>>(elf, kind),
+        Ok(ObjectKind::Elf64) => has_kind_in::<object::elf::FileHeader64<Endianness>>(elf, kind),
+        _ => false,
+    }
+}
+
+fn has_kind_in<H: FileHeader<Endian = Endianness>>(elf: &[u8], kind: u32) -> bool {
+    let headers = || {
+        let header = H::parse(elf).ok()?;
+        let endian = header.endian().ok()?;
+        Some((header.section_headers(endian, elf).ok()?, endian))
+    };
+    headers().is_some_and(|(headers, endian)| headers.iter().any(|section| section.sh_type(endian).0 == kind))
+}
+
 /// Checks that the tables and sections of an ELF file are all inside of it: a file that was cut off lacks its end.
 ///
 /// # Errors

@@ -2,7 +2,9 @@
 //! device code and adds an object that defines a symbol for each of them. A link without that object would fail with that symbol undefined.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use offload_bundle::host_object::{self, FileKind};
 
 use crate::device::archive_selection;
@@ -11,7 +13,7 @@ use crate::diag::error::Errors;
 use crate::host::input_files::{InputFile, InputFiles, Place};
 
 /// What the names of the sections with their device code begin with (`clang-offload-bundler`).
-const BUNDLE_SECTION: &str = "__CLANG_OFFLOAD_BUNDLE__hip";
+static BUNDLE_SECTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("__CLANG_OFFLOAD_BUNDLE__hip"));
 /// What the symbol of an object's image begins with; the object's id follows.
 const IMAGE_SYMBOL: &[u8] = b"__hip_fatbin_";
 
@@ -21,7 +23,7 @@ const IMAGE_SYMBOL: &[u8] = b"__hip_fatbin_";
 /// It names the first object. Damaged symbol tables of archives.
 pub fn check(inputs: &InputFiles, roots: &[String]) -> Result<(), Errors> {
     let is_former = |file: &InputFile| {
-        file.kind == FileKind::ElfRelocatable && host_object::has_section(inputs.bytes(file), BUNDLE_SECTION)
+        file.kind == FileKind::ElfRelocatable && host_object::has_section(inputs.bytes(file), &BUNDLE_SECTION)
     };
     let files = inputs.files();
     let mut former: Vec<usize> = (0..files.len()).filter(|index| is_former(&files[*index])).collect();

@@ -1,7 +1,9 @@
 //! Finds the results that relocatable links left in the inputs.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::kept_results::{self, KeptResults};
 use offload_bundle::{FormatError, FormatErrorKind};
@@ -29,7 +31,9 @@ pub fn find<'a>(
 }
 
 fn in_file<'a>(data: &'a [u8], file: &InputFile, program: &str) -> Result<Vec<KeptResults<'a>>, Errors> {
-    if !host_object::has_section(data, kept_results::SECTION) {
+    static SECTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(kept_results::SECTION));
+
+    if !host_object::has_section(data, &SECTION) {
         return Ok(Vec::new());
     }
     let sections = host_object::sections_named(data, kept_results::SECTION);

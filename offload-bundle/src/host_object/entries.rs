@@ -12,7 +12,7 @@ use object::{File, ObjectKind, SectionIndex, SymbolIndex};
 use super::device_links::relocation_target;
 use super::former_entries::{FORMER_SECTIONS, former_section};
 use super::loaded_pointers::{LoadedPointer, loaded_pointers, relocated};
-use super::{Section, sections};
+use super::{OFFLOAD, Section, lacks, sections};
 use crate::FormatError;
 use crate::bytes::{c_str, u16_at, u32_at, u64_at};
 use crate::offload_binary::OffloadKinds;
@@ -142,6 +142,9 @@ pub(super) fn is_table(section: &[u8]) -> bool {
 /// # Errors
 /// A damaged ELF file, entries that are cut off or of no known form, or a name that lies nowhere. Offsets are those of the file.
 pub fn offload_entries(elf: &[u8]) -> Result<Vec<HostEntry>, FormatError> {
+    if lacks(elf, &OFFLOAD) {
+        return Ok(Vec::new());
+    }
     let mut entries = Vec::new();
     let all = sections(elf)?;
     for header in all.iter().filter(|section| is_table(section.name)) {

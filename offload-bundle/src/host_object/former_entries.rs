@@ -1,7 +1,7 @@
 //! Offload entries in the form of clang 15 to 20: a section for each programming model, with entries of another layout than those of
 //! today. Registration code for today's entries does not see them.
 
-use super::{Section, mentions, sections};
+use super::{OFFLOAD, Section, lacks, sections};
 
 /// The sections; linkers define symbols for their bounds, by which registration code finds them.
 pub(super) const FORMER_SECTIONS: [&str; 3] =
@@ -23,8 +23,7 @@ pub struct FormerEntries {
 
 /// The first table of former offload entries in an ELF file. `None` also for a file that is not a sound ELF file.
 pub fn former_entries(elf: &[u8]) -> Option<FormerEntries> {
-    // What the three names have in common.
-    if !mentions(elf, "_offloading_entries") {
+    if lacks(elf, &OFFLOAD) {
         return None;
     }
     let sections = sections(elf).ok()?;

@@ -1,11 +1,14 @@
 //! Reads what a host file carries for the device: its device images, its offload entries, its symbols.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, FileKind as ObjectKind};
 
 use crate::FormatError;
+use crate::elf_sections;
 use crate::offload_binary::{self, OffloadImage};
 
 mod carriers;
@@ -71,8 +74,14 @@ pub struct DeviceImage<'a> {
 /// # Errors
 /// A damaged ELF header, section table or offload binary; the offset is one in the file, the message names the section.
 pub fn device_images(elf: &[u8]) -> Result<Vec<DeviceImage<'_>>, FormatError> {
+    if lacks(elf, &OFFLOAD) && !elf_sections::has_kind(elf, SHT_LLVM_OFFLOADING) {
+        return Ok(Vec::new());
+    }
     device_images_in(elf, &sections(elf)?)
 }
+
+/// Finds what the names of all sections for device code have in common.
+static OFFLOAD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("offload"));
 
 /// The same of a file whose section headers are read already.
 pub(crate) fn device_images_in<'a>(
@@ -142,22 +151,27 @@ pub fn sections_named<'a>(elf: &'a [u8], name: &str) -> Result<Vec<(u64, &'a [u8
 }
 
 /// Whether an ELF file has a section whose name begins like this. False also for a file that is not a sound ELF file.
-pub fn has_section(elf: &[u8], prefix: &str) -> bool {
-    let has_name = |section: &Section<'_>| section.name.starts_with(prefix.as_bytes());
-    mentions(elf, prefix) && sections(elf).is_ok_and(|all| all.iter().any(has_name))
+///
+/// Most files do not even have the text among the names of their sections, which is found out in a fraction of the time.
+pub fn has_section(elf: &[u8], prefix: &Finder<'_>) -> bool {
+    let has_name = |section: &Section<'_>| section.name.starts_with(prefix.needle());
+    !lacks(elf, prefix) && sections(elf).is_ok_and(|all| all.iter().any(has_name))
 }
 
-/// Whether a text is somewhere among the names of the sections, which most files do not even have there.
-fn mentions(elf: &[u8], text: &str) -> bool {
-    let names = match ObjectKind::parse(elf) {
-        Ok(ObjectKind::Elf32) => names_of::<object::elf::FileHeader32<Endianness>>(elf),
-        Ok(ObjectKind::Elf64) => names_of::<object::elf::FileHeader64<Endianness>>(elf),
-        _ => None,
-    };
-    names.is_some_and(|names| memchr::memmem::find(names, text.as_bytes()).is_some())
+/// Whether a text is nowhere among the names of the sections. False for a file whose names cannot be found: its readers say why.
+fn lacks(elf: &[u8], text: &Finder<'_>) -> bool {
+    section_names(elf).is_some_and(|names| text.find(names).is_none())
 }
 
 /// The names of all sections, one after the other.
+fn section_names(elf: &[u8]) -> Option<&[u8]> {
+    match ObjectKind::parse(elf) {
+        Ok(ObjectKind::Elf32) => names_of::<object::elf::FileHeader32<Endianness>>(elf),
+        Ok(ObjectKind::Elf64) => names_of::<object::elf::FileHeader64<Endianness>>(elf),
+        _ => None,
+    }
+}
+
 fn names_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Option<&[u8]> {
     let header = H::parse(elf).ok()?;
     let endian = header.endian().ok()?;
@@ -174,8 +188,9 @@ mod tests {
     #[test]
     fn sections_by_the_beginning_of_their_names() {
         let object = samples::rdc_object(&["_1_a"], &[b"fatbin"]);
-        assert!(has_section(&object, "__nv_rel") && has_section(&object, ".nvHRKE") && !has_section(&object, "nvHRKE"));
-        assert!(!has_section(b"text", "t") && !has_section(&object[..100], ".nv"));
+        let has = |elf: &[u8], prefix: &str| has_section(elf, &Finder::new(prefix));
+        assert!(has(&object, "__nv_rel") && has(&object, ".nvHRKE") && !has(&object, "nvHRKE"));
+        assert!(!has(b"text", "t") && !has(&object[..100], ".nv"));
     }
 
     #[test]

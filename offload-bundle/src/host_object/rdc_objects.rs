@@ -5,7 +5,9 @@
 //! several units; the relocation of a wrapper then tells which fatbin is whose.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use object::read::{Object, ObjectSection, ObjectSymbol};
 use object::{File, ObjectKind, SectionIndex};
 
@@ -75,6 +77,12 @@ fn id_behind<'a>(symbol: &'a [u8], prefix: &str) -> Option<&'a str> {
 /// # Errors
 /// A damaged file; a unit without its fatbin, or a fatbin without its unit. Offsets are those of the file.
 pub fn rdc_objects(elf: &[u8]) -> Result<Vec<RdcObject<'_>>, FormatError> {
+    /// What the names of the sections with units and with their ids have in common.
+    static COMMON: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("__nv_"));
+
+    if super::lacks(elf, &COMMON) {
+        return Ok(Vec::new());
+    }
     let headers = super::sections(elf)?;
     let is_carrier = |section: &&Section<'_>| section.name == FATBINS.as_bytes();
     let carriers: Vec<&Section<'_>> = headers.iter().filter(is_carrier).collect();

@@ -28,6 +28,10 @@ const REFERENCES: [u32; 2] = [2, 3];
 /// The flag of a variable that is defined elsewhere, which device code need not use.
 const EXTERN: u32 = 8;
 
+/// The flag of an entry of OpenMP that says what the runtime has to support (`#pragma omp requires`): `OMP_REGISTER_REQUIRES` of LLVM's
+/// `omptarget.h`.
+const REQUIRES: u32 = 0x10;
+
 /// What is wrong with what a program registers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Audit {
@@ -163,8 +167,11 @@ fn uncovered(image: &RegisteredImage) -> impl Iterator<Item = Uncovered> {
 }
 
 /// Whether an image need not have what an entry names: a variable that is defined elsewhere, CUDA's references to textures and surfaces, which
-/// nothing registers since CUDA 12, and what OpenMP's runtime has to support, which is an entry without a name.
+/// nothing registers since CUDA 12, and what OpenMP's runtime has to support, which clang 22 names `.requires`, and others do not name.
 fn is_optional(entry: &HostEntry) -> bool {
+    if entry.kinds == OffloadKinds::OPENMP && entry.flags & REQUIRES != 0 {
+        return true;
+    }
     let is_reference = entry.kinds == OffloadKinds::CUDA && REFERENCES.contains(&(entry.flags & VARIABLE_KIND));
     entry.name.is_empty() || (entry.size != 0 && (entry.flags & EXTERN != 0 || is_reference))
 }

@@ -10,9 +10,12 @@ use super::groups::ranges;
 use super::relink::{is_registered_without_kernels, outcome_in};
 use crate::arch::GpuArch;
 
-/// One note for each set of GPUs on which some fatbins of a file run and the same others do not. A file may choose among its fatbins by
-/// itself, as libraries with kernels for single GPUs do.
-pub fn uneven_targets(all: &[FoundContainer], options: &CheckOptions) -> Vec<Finding> {
+/// The sets of fatbins that a note names.
+const NAMED: usize = 3;
+
+/// A note if some fatbins of a file run on GPUs on which others do not. A file may choose among its fatbins by itself, as libraries with kernels
+/// for single GPUs do.
+pub fn uneven_targets(all: &[FoundContainer], options: &CheckOptions) -> Option<Finding> {
     let is_loaded = |found: &&FoundContainer| {
         matches!(found.role, Role::Whole | Role::Linked(_)) && !is_registered_without_kernels(found, all)
     };
@@ -26,10 +29,17 @@ pub fn uneven_targets(all: &[FoundContainer], options: &CheckOptions) -> Vec<Fin
             uneven.entry(failing).or_default().push(gpu);
         }
     }
-    let finding = |(failing, gpus): (Vec<usize>, Vec<GpuArch>)| {
+    if uneven.is_empty() {
+        return None;
+    }
+    let set = |(failing, gpus): (&Vec<usize>, &Vec<GpuArch>)| {
         let (which, have) = if failing.len() == 1 { ("fatbin", "has") } else { ("fatbins", "have") };
-        let message = format!("{which} {} {have} nothing for GPUs that other fatbins have code for", ranges(&failing));
-        Finding::new(FindingCode::UnevenTargets, Severity::Note, Vec::new(), message).on(&gpus)
+        let gpus: Vec<String> = gpus.iter().map(GpuArch::to_string).collect();
+        format!("{which} {} {have} nothing for {}", ranges(failing), gpus.join(", "))
     };
-    uneven.into_iter().map(finding).collect()
+    let named: Vec<String> = uneven.iter().take(NAMED).map(set).collect();
+    let more = uneven.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!("; {more} more sets of fatbins") };
+    let message = format!("{}{more}, and other fatbins have code for these GPUs", named.join("; "));
+    Some(Finding::new(FindingCode::UnevenTargets, Severity::Note, Vec::new(), message))
 }

@@ -78,10 +78,7 @@ fn in_elf(data: &[u8], form: Form) -> Result<((Vec<u8>, u64), usize), FormatErro
         }
         let within = |error: FormatError| error.within(&format!("section {}", carrier.section));
         let (edits, count) = edits(carrier.data, carrier.offset, form).map_err(within)?;
-        if let Some(edit) = edits.iter().find(|edit| edit.size() > edit.len) {
-            let error = EditError::LargerFatbin { size: edit.size(), most: edit.len };
-            return Err(within(FormatError::new(edit.offset, error)));
-        }
+        edits.iter().try_for_each(Replacement::require_room).map_err(within)?;
         all.extend(edits);
         changed += count;
     }

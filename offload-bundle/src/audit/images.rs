@@ -162,7 +162,9 @@ fn of_openmp(elf: &[u8], sections: &[Section<'_>], container: usize) -> Vec<Regi
     let image = |found: &host_object::DeviceImage<'_>| {
         let bytes = found.image.image;
         let content = if cubin::is_cubin(bytes) { of_cubin(bytes) } else { of_elf(bytes) };
-        RegisteredImage { kinds, container, target: found.image.arch().to_owned(), content }
+        // Images for the host's processor have a triple alone.
+        let target = [found.image.arch(), found.image.triple()].into_iter().find(|name| !name.is_empty());
+        RegisteredImage { kinds, container, target: target.unwrap_or_default().to_owned(), content }
     };
     of_kind.map(image).collect()
 }

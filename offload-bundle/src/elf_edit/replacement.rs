@@ -1,6 +1,7 @@
 //! Stretches of a file that get other bytes.
 
 use crate::bytes::put;
+use crate::error::{EditError, FormatError};
 
 /// A stretch of a file that gets other bytes, at most as many.
 pub(crate) struct Replacement {
@@ -43,6 +44,14 @@ impl Replacement {
             ReplacementPart::Range(from, to) => to.saturating_sub(*from),
         };
         self.parts.iter().map(size).fold(0, u64::saturating_add)
+    }
+
+    /// Rejects new contents that are larger than the stretch, behind which other bytes stay where they are.
+    pub fn require_room(&self) -> Result<(), FormatError> {
+        if self.size() <= self.len {
+            return Ok(());
+        }
+        Err(FormatError::new(self.offset, EditError::LargerFatbin { size: self.size(), most: self.len }))
     }
 
     /// Writes the new contents into `file`, a copy of `data`, and fills the rest of the stretch with zeros.

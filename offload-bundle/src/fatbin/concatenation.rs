@@ -6,6 +6,8 @@
 //!
 //! Driver 580 passes over concatenations: `cuModuleLoadData` returns 209 for a fatbin of nothing else.
 
+use std::ops::Range;
+
 use super::recompress::{METHODS, StoreMode, original, packed};
 use super::{ENTRY_HEADER_SIZE, EntryKind, FatbinEntry, Part, flag, read};
 use crate::FormatError;
@@ -27,12 +29,18 @@ pub(super) fn parts<'a>(concatenation: &FatbinEntry<'a>) -> Result<Vec<FatbinEnt
     let table = slice(header, table_at, size.into(), "the table of the concatenation")
         .map_err(|e| e.shifted(concatenation.offset))?;
     let count = u32_at(table, 0, "the table of the concatenation").map_err(in_table)?;
-    let mut at = TABLE_HEADER_SIZE;
+    let (mut at, mut end) = (TABLE_HEADER_SIZE, 0);
     let mut parts = Vec::new();
     for _ in 0..count {
         let header = part_header(table, at).map_err(in_table)?;
         let place = concatenation.offset.saturating_add(table_at).saturating_add(at);
-        parts.push(part(concatenation, header, place).map_err(|e| e.shifted(place))?);
+        let (image, range) = part(concatenation, header, place).map_err(|e| e.shifted(place))?;
+        // Images that overlap could expand to any multiple of the payload.
+        if range.start < end {
+            return Err(FormatError::damaged(place, "image of a concatenation that overlaps the one before"));
+        }
+        end = range.end;
+        parts.push(image);
         at += header.len() as u64;
     }
     // What this crate does not know must not be lost when the concatenation is written anew.
@@ -43,8 +51,12 @@ pub(super) fn parts<'a>(concatenation: &FatbinEntry<'a>) -> Result<Vec<FatbinEnt
     Ok(parts)
 }
 
-/// The image of a header with its tail, which starts at `offset`. Errors are relative to the header.
-fn part<'a>(concatenation: &FatbinEntry<'a>, header: &'a [u8], offset: u64) -> Result<FatbinEntry<'a>, FormatError> {
+/// The image of a header with its tail, which starts at `offset`, and its place in the payload. Errors are relative to the header.
+fn part<'a>(
+    concatenation: &FatbinEntry<'a>,
+    header: &'a [u8],
+    offset: u64,
+) -> Result<(FatbinEntry<'a>, Range<u64>), FormatError> {
     let compression = concatenation.compression;
     let whole = match compression.method() {
         Some(_) => concatenation.uncompressed_size,
@@ -62,13 +74,14 @@ fn part<'a>(concatenation: &FatbinEntry<'a>, header: &'a [u8], offset: u64) -> R
         return Err(FormatError::unsupported(0, "image of a concatenation that is compressed by itself"));
     }
     let fixed = concatenation.header.get(..ENTRY_HEADER_SIZE as usize).unwrap_or_default();
-    Ok(FatbinEntry {
+    let image = FatbinEntry {
         compression,
         uncompressed_size: if compression.method().is_some() { size } else { 0 },
         payload_offset: offset,
-        part: Some(Part { range, whole, concatenation: concatenation.offset, header: fixed }),
+        part: Some(Part { range: range.clone(), whole, concatenation: concatenation.offset, header: fixed }),
         ..image
-    })
+    };
+    Ok((image, range))
 }
 
 /// The header with its tail that starts at `at` of the table. It does not record its size: its tail ends with its name or its options.
@@ -317,12 +330,13 @@ mod tests {
     #[test]
     fn a_damaged_table_is_an_error() {
         // In the file: the table behind two headers of 16 and 64 bytes, the first image's header behind 8 bytes.
-        let damages: [(u64, u32, &str); 6] = [
+        let damages: [(u64, u32, &str); 7] = [
             (16 + 0x14, 1 << 30, "the table of the concatenation goes beyond"),
             (80, 0, "concatenation of 0 images with a table of 136 bytes"),
             (80, 1, "concatenation of 1 images with a table of 136 bytes"),
             (80, 3, "the header of the image in the concatenation goes beyond"),
             (88 + 4, 9, "image of 8 bytes at 9 of a concatenation of 16"),
+            (88 + 64 + 4, 7, "image of a concatenation that overlaps the one before"),
             (88 + 0x28, 0x8011, "image of a concatenation that is compressed by itself"),
         ];
         for (at, number, what) in damages {

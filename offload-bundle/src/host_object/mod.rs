@@ -80,7 +80,7 @@ pub fn device_images(elf: &[u8]) -> Result<Vec<DeviceImage<'_>>, FormatError> {
     device_images_in(elf, &sections(elf)?)
 }
 
-/// Finds what the names of all sections for device code have in common.
+/// Finds what the names of all sections with offload binaries or entries have in common.
 static OFFLOAD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("offload"));
 
 /// The same of a file whose section headers are read already.

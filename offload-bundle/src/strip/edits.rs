@@ -86,6 +86,8 @@ pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> 
             SectionKind::Registered => refuse_registered(contents, section.offset, choice),
         };
         let mut found = found.map_err(|e| e.within(&place))?;
+        // What is left of a concatenation is compressed anew, and a better compressor may have written it.
+        found.edits.iter().try_for_each(Replacement::require_room).map_err(|e| e.within(&place))?;
         for row in &mut found.dropped {
             row.section = Some(name.clone().into_owned());
         }

@@ -29,22 +29,32 @@ pub struct Recompressed {
 /// # Errors
 /// A damaged file, a fatbin that has no room in its program, library or object, and an archive.
 pub fn recompress(data: &[u8], mode: StoreMode) -> Result<Recompressed, FileError> {
-    recompress_as(data, Form { mode, concatenates: false })
+    recompress_as(data, Form { mode, fewest_concatenated: None })
 }
 
-/// The same with the images of each fatbin that go together as one concatenation, as `fatbinary --concat` of CUDA 13.5 writes it.
+/// The same with the images of each fatbin that go together, two or more, as one concatenation.
 ///
 /// # Errors
 /// Those of [`recompress`].
 pub fn concatenate(data: &[u8], mode: StoreMode) -> Result<Recompressed, FileError> {
-    recompress_as(data, Form { mode, concatenates: true })
+    recompress_as(data, Form { mode, fewest_concatenated: Some(2) })
+}
+
+/// The same as `fatbinary --concat` and nvFatbin of CUDA 13.5 write it: an image that is alone becomes a concatenation, too, although that saves
+/// nothing.
+///
+/// # Errors
+/// Those of [`recompress`].
+pub fn concatenate_all(data: &[u8], mode: StoreMode) -> Result<Recompressed, FileError> {
+    recompress_as(data, Form { mode, fewest_concatenated: Some(1) })
 }
 
 /// How the images of a fatbin are to be stored.
 #[derive(Clone, Copy)]
 struct Form {
     mode: StoreMode,
-    concatenates: bool,
+    /// How many images make a concatenation, if there are to be any.
+    fewest_concatenated: Option<usize>,
 }
 
 fn recompress_as(data: &[u8], form: Form) -> Result<Recompressed, FileError> {
@@ -109,8 +119,8 @@ fn edit(
     form: Form,
 ) -> Result<(Option<Replacement>, usize), FormatError> {
     let mode = form.mode;
-    if form.concatenates {
-        let edit = fatbin::concatenated(data, base, container, mode)?;
+    if let Some(fewest) = form.fewest_concatenated {
+        let edit = fatbin::concatenated(data, base, container, mode, fewest)?;
         let changed = if edit.is_some() { container.entries.len() } else { 0 };
         return Ok((edit, changed));
     }
@@ -128,7 +138,7 @@ fn edit(
 fn verify(before: &[u8], after: &[u8], form: Form) -> Result<(), FileError> {
     let unreadable = |error: FileError| FormatError::new(0, EditError::Unreadable(error.to_string()));
     let (mut before, mut after) = (contents(before)?, contents(after).map_err(unreadable)?);
-    if form.concatenates {
+    if form.fewest_concatenated.is_some() {
         // The images that go together stand behind the others.
         let key = |(row, digest): &(Row, u64)| (row.image.clone(), row.target.clone(), *digest);
         before.sort_by_cached_key(key);

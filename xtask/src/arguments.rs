@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::cuda_release::CudaRelease;
 use crate::llvm_release::LlvmRelease;
 use crate::llvm_source::Release;
 use crate::test::selection::Selection;
@@ -63,6 +64,9 @@ pub enum Subcommand {
         /// Also install the libraries of this LLVM
         #[arg(long, value_enum, value_name = "RELEASE", default_value = "22")]
         llvm: LlvmRelease,
+        /// Also install these releases of CUDA
+        #[arg(long, value_enum, value_name = "RELEASE", value_delimiter = ',')]
+        cuda: Vec<CudaRelease>,
     },
     /// Print what a shell needs to use them: eval "$(cargo xtask env)"
     Env,
@@ -199,14 +203,17 @@ mod tests {
 
     #[test]
     fn the_device_runtime_is_built_only_on_request() {
-        assert_eq!(parsed("setup").unwrap(), Subcommand::Setup { openmp_device: false, llvm: LlvmRelease::Llvm22 });
+        assert_eq!(
+            parsed("setup").unwrap(),
+            Subcommand::Setup { openmp_device: false, llvm: LlvmRelease::Llvm22, cuda: Vec::new() }
+        );
         assert_eq!(
             parsed("setup --openmp-device").unwrap(),
-            Subcommand::Setup { openmp_device: true, llvm: LlvmRelease::Llvm22 }
+            Subcommand::Setup { openmp_device: true, llvm: LlvmRelease::Llvm22, cuda: Vec::new() }
         );
         assert_eq!(
             parsed("setup --llvm=23").unwrap(),
-            Subcommand::Setup { openmp_device: false, llvm: LlvmRelease::Llvm23 }
+            Subcommand::Setup { openmp_device: false, llvm: LlvmRelease::Llvm23, cuda: Vec::new() }
         );
     }
 

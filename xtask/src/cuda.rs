@@ -14,7 +14,7 @@ const ALL: [Wheels; 2] = [
     Wheels { title: "CUDA 13.0", pins: PINS, folder: PYTHON, proof: "nvidia/cu13/bin/ptxas", platform: None },
     // The newer one that tests compare libnvfatbin with.
     Wheels {
-        title: "nvFatbin 13.1",
+        title: "nvFatbin 13.5",
         pins: include_str!("../nvfatbin-wheels.txt"),
         folder: "nvfatbin-13",
         proof: "nvidia/cu13/lib/libnvfatbin.so.13",
@@ -39,12 +39,16 @@ pub fn is_installed(toolchain: &Toolchain) -> bool {
     toolchain.cuda().join("bin/ptxas").is_file() && ALL.iter().all(|wheels| wheels.are_installed(toolchain))
 }
 
-/// Adds the links that NVIDIA's other packages have and the wheels lack: nvcc -dlto needs those of NVVM, and CMake's FindCUDAToolkit those of the
-/// shared libraries.
-fn complete_tree(tree: &Path) -> Result<()> {
-    replace_link("lib", &tree.join("lib64"))?;
+/// Adds the links that NVIDIA's other packages have and the wheels lack: nvcc -dlto needs those of NVVM.
+pub fn complete_tree(tree: &Path) -> Result<()> {
     create_folder(&tree.join("nvvm/lib64"))?;
     replace_link("../../lib/libnvvm.so.4", &tree.join("nvvm/lib64/libnvvm.so"))?;
+    link_libraries(tree)
+}
+
+/// Adds the names of the libraries that compilers and CMake's FindCUDAToolkit look for.
+pub fn link_libraries(tree: &Path) -> Result<()> {
+    replace_link("lib", &tree.join("lib64"))?;
     let folder = tree.join("lib");
     let names = files_in(&folder)?.into_iter().map(|path| name_of(&path));
     names

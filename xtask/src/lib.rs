@@ -10,6 +10,7 @@ mod arguments;
 mod bench;
 pub mod browser;
 pub mod cuda;
+pub mod cuda_release;
 mod debian;
 mod demo;
 pub mod dist;
@@ -68,7 +69,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
             return Ok(code(test::nightly::run(repository, selection)?));
         }
         Subcommand::Test { selection, .. } => return Ok(code(test::run(repository, selection)?)),
-        Subcommand::Setup { openmp_device, llvm } => setup::run(repository, *openmp_device, *llvm)?,
+        Subcommand::Setup { openmp_device, llvm, cuda } => setup::run(repository, *openmp_device, *llvm, cuda)?,
         Subcommand::Env => environment::run(repository)?,
         Subcommand::Bench { arguments } => return bench::run(repository, arguments),
         Subcommand::Fuzz { seconds, targets } => fuzz::run(repository, *seconds, targets)?,

@@ -1,9 +1,10 @@
-//! `cargo xtask releases`: the table of docs/reference/platforms.md of what fatlink links of each release of clang.
+//! `cargo xtask releases`: the tables of docs/reference/platforms.md of what fatlink links of each release of clang, and of CUDA.
 //!
 //! Every release compiles two units of each kind. They are linked with that release as the driver, and with clang 22, each time by
 //! dist/, and the program runs: OpenMP's on the processor, CUDA's and HIP's with a runtime that records what is registered.
 
 mod compilers;
+mod cuda;
 mod link;
 mod table;
 
@@ -18,8 +19,10 @@ use compilers::{COMPILERS, Compiler, Installed};
 use link::{Kind, Outcome};
 
 const PAGE: &str = "docs/reference/platforms.md";
+/// What the table of CUDA's releases is called.
+const CUDA: &str = "releases of CUDA";
 
-/// Fills the table, or with `check` compares it.
+/// Fills the tables, or with `check` compares them.
 pub fn run(repository: &Repository, check: bool) -> Result<()> {
     let toolchain = Toolchain::locate(repository)?;
     let llvm = llvm_of(&repository.dist().join("bin/fatlink"))?;
@@ -34,12 +37,13 @@ pub fn run(repository: &Repository, check: bool) -> Result<()> {
     }
     let page = Path::new(PAGE);
     let text = read_text(page)?;
-    let new = table::replace(&text, llvm, &table::render(&rows))?;
+    let new = table::replace(&text, &table::with_llvm(llvm), &table::render(&rows))?;
+    let new = table::replace(&new, CUDA, &cuda::table(repository, &toolchain)?)?;
     if new == text {
         return Ok(());
     }
     if check {
-        return Err(Failure::new(format!("the table of {PAGE} is another one: run `cargo xtask releases`")));
+        return Err(Failure::new(format!("the tables of {PAGE} are other ones: run `cargo xtask releases`")));
     }
     write_file(page, new)
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask setup`: installs what is missing.
 
+use crate::cuda_release::CudaRelease;
 use crate::failure::Result;
 use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
@@ -8,11 +9,15 @@ use crate::toolchain::{LLVM, Toolchain};
 use crate::{cuda, debian, openmp_device, sysroot};
 
 /// Installs, and prints where everything is.
-pub fn run(repository: &Repository, with_openmp_device: bool, llvm: LlvmRelease) -> Result<()> {
+pub fn run(repository: &Repository, with_openmp_device: bool, llvm: LlvmRelease, cuda: &[CudaRelease]) -> Result<()> {
     let toolchain = install(repository)?;
     llvm.install(&toolchain)?;
-    let (cuda, sysroot) = (toolchain.cuda(), sysroot::X86_64.place(&toolchain));
-    println!("LLVM 22 is in {LLVM}, CUDA 13.0 in {}, Debian 11's C library in {}", cuda.display(), sysroot.display());
+    let (tree, sysroot) = (toolchain.cuda(), sysroot::X86_64.place(&toolchain));
+    println!("LLVM 22 is in {LLVM}, CUDA 13.0 in {}, Debian 11's C library in {}", tree.display(), sysroot.display());
+    for release in cuda.iter().filter(|release| **release != CudaRelease::default()) {
+        release.install(&toolchain)?;
+        println!("CUDA {} is in {}", release.name(), release.tree(&toolchain).display());
+    }
     if llvm == LlvmRelease::Llvm23 {
         println!("LLVM 23 is in {}", LlvmRelease::place(&toolchain).display());
     }

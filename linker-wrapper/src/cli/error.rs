@@ -26,7 +26,7 @@ pub enum Error {
     #[error("--dlink: there is no option {option}; --help lists those that begin like this")]
     UnknownOption { option: String },
     #[error(
-        "--dlink: nvcc 13.0 has no option {option}; options of the host's compiler and linker go behind -Xcompiler and -Xlinker"
+        "--dlink: nvcc has no option {option}; options of the host's compiler and linker go behind -Xcompiler and -Xlinker"
     )]
     NoNvccOption { option: String },
     #[error("--dlink: {option} {why}")]

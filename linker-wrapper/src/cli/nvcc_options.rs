@@ -1,4 +1,4 @@
-//! The options of nvcc 13.0 (`nvcc --help`), and what each means to a device link.
+//! The options of nvcc 13.0 and 13.5 (`nvcc --help`), and what each means to a device link.
 
 /// What an option means to a device link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +136,14 @@ const OTHER_STEPS_WITH_VALUE: &[&str] = &[
     "-jtd",
     "-frandom-seed",
     "-sanitize",
+    "-apply-controls",
+    "-fdevice-sanitize",
+    "-fdevice-time-trace-granularity",
+    "-fmax-errors",
+    "-stdlib",
+    "-tile-preview",
+    "-Xnvprune",
+    "-Xtileiras",
     "--include-path",
     "--define-macro",
     "--undefine-macro",
@@ -180,10 +188,18 @@ const OTHER_STEPS_WITH_VALUE: &[&str] = &[
     "--jump-table-density",
     "--frandom-seed",
     "--sanitize",
+    "--apply-controls",
+    "--fdevice-sanitize",
+    "--fdevice-time-trace-granularity",
+    "--fmax-errors",
+    "--stdlib",
+    "--tile-preview",
+    "--nvprune-options",
+    "--tileiras-options",
 ];
 
 /// Options without a value.
-const ALONE: [Row; 23] = [
+const ALONE: [Row; 24] = [
     (&["-dlink", "--device-link"], OtherStep),
     (&["-dlto", "-lto", "--dlink-time-opt", "--lto"], Dlto),
     (&["-r", "--relocatable-link"], Relocatable),
@@ -192,7 +208,7 @@ const ALONE: [Row; 23] = [
     (&["-fatbin", "--fatbin"], Fatbin),
     (&["-no-compress", "--no-compress"], Own("--offload-compress=none")),
     (&["-keep", "--keep", "-save-temps"], Keep),
-    (&["-v", "--verbose"], Own("--wrapper-verbose")),
+    (&["-v", "--verbose", "-v2", "--verbose2"], Own("--wrapper-verbose")),
     (&["-dryrun", "--dryrun"], Own("--dry-run")),
     (&["-jobserver", "--jobserver"], Own("--wrapper-jobs=jobserver")),
     (&["-V", "--version"], Own("--version")),
@@ -218,6 +234,12 @@ const ALONE: [Row; 23] = [
         &["-ptx", "--ptx", "-cubin", "--cubin"],
         Refused("is not supported; take -fatbin, and the code out of the fatbin with offload-bundle extract"),
     ),
+    (
+        &["-concat", "--concat"],
+        Refused(
+            "makes images that drivers up to 580 pass over; leave it out, or put the result through offload-bundle recompress --concat",
+        ),
+    ),
     (&["-aug-hls", "--augment-host-linker-script"], OtherStep),
     (&["-astoolspatch", "--compile-as-tools-patch"], Refused("excludes relocatable device code; leave it out")),
     (
@@ -242,6 +264,12 @@ const STEPS: &[&str] = &[
     "--optix-ir",
     "-ltoir",
     "--ltoir",
+    "-tilebc",
+    "--tilebc",
+    "-tilecubin",
+    "--tilecubin",
+    "-tilefatbin",
+    "--tilefatbin",
     "-E",
     "--preprocess",
     "-M",
@@ -296,6 +324,13 @@ const OTHER_STEPS_ALONE: &[&str] = &[
     "-Wno-deprecated-gpu-targets",
     "-err-no",
     "-no-err-no",
+    "-enable-tile",
+    "-tile-only",
+    "-simt-only",
+    "-prune",
+    "-safety-compat",
+    "-skip-ptx-semantics-check",
+    "-utf-8",
     "--debug",
     "--profile",
     "--generate-line-info",
@@ -331,6 +366,13 @@ const OTHER_STEPS_ALONE: &[&str] = &[
     "--display-error-number",
     "--no-display-error-number",
     "--no-align-double",
+    "--enable-tile",
+    "--tile-only",
+    "--simt-only",
+    "--prune",
+    "--safety-compatibility",
+    "--skip-ptx-semantics-check",
+    "--utf-8",
 ];
 
 /// An option that a word is, and its value.

@@ -34,6 +34,8 @@ enum Action {
     Ptxas,
     /// The most registers of a thread.
     Registers,
+    /// A file with choices for ptxas.
+    Controls,
     /// `per-thread` or `legacy`.
     Stream,
     /// The language.
@@ -60,10 +62,12 @@ const TABLE: &[Row] = &[
     (&["forward-unknown-to-host-compiler", "forward-unknown-to-host-linker", "forward-unknown-opts"], Drop),
     (&["allow-unsupported-compiler", "use-local-env", "noprof", "dont-use-profile", "objtemp"], Drop),
     (&["keep", "src-in-ptx", "source-in-ptx", "jobserver", "compress-all", "no-compress"], Drop),
+    (&["concat", "prune", "simt-only", "skip-ptx-semantics-check", "utf-8", "v2", "verbose2"], Drop),
     (&["err-no", "no-err-no", "display-error-number", "no-display-error-number"], Drop),
     (&["Wdefault-stream-launch", "Wmissing-launch-bounds", "Wext-lambda-captures-this", "Wreorder"], Drop),
     (&["Wno-deprecated-gpu-targets"], Drop),
     (&["Xcudafe", "cudafe-options", "Xfatbin", "fatbin-options", "Xarchive", "archive-options"], DropValue),
+    (&["Xnvprune", "nvprune-options", "fmax-errors", "fdevice-time-trace-granularity"], DropValue),
     (&["diag-error", "diag-suppress", "diag-warn", "brief-diag", "brief-diagnostics"], DropValue),
     (&["ccbin", "compiler-bindir", "cudadevrt", "keep-dir", "time", "threads"], DropValue),
     (&["split-compile", "split-compile-extended", "Ofc", "Ofast-compile", "compress-mode"], DropValue),
@@ -80,6 +84,7 @@ const TABLE: &[Row] = &[
     (&["lineinfo", "generate-line-info"], Words(&["-Xarch_device", "-gline-tables-only"])),
     (&["G", "device-debug"], Words(&["-g", "--cuda-noopt-device-debug", UNUSED])),
     (&["maxrregcount"], Registers),
+    (&["apply-controls"], Action::Controls),
     (&["default-stream"], Action::Stream),
     (&["cudart"], Action::Cudart),
     // Options for other programs.
@@ -271,6 +276,7 @@ impl Line {
             // Without an effect, as no thread has more.
             Registers if value == "255" => {}
             Registers => self.ptxas(&format!("-maxrregcount={value}")),
+            Action::Controls => self.ptxas(&format!("-apply-controls={value}")),
             Action::Stream if value == "per-thread" => self.push(&["-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1"]),
             Action::Cudart => match value {
                 "static" => self.runtime = CudaRuntime::Static,

@@ -26,7 +26,7 @@ use crate::lto::target::PlannedTarget;
 use crate::lto::unit_file;
 use crate::lto::worker::Reply;
 use crate::machines;
-use crate::machines::interface::{Compiled, Generated, JobPart, Machine, Planned, Step};
+use crate::machines::interface::{Compiled, Generated, JobPart, Machine, Planned};
 use crate::plan::target_plan::TargetPlan;
 use crate::profile::span;
 use crate::profile::stats::JobStat;
@@ -134,7 +134,7 @@ pub fn distribute<M: Machine>(
         }))
     };
     // Only files that fatlink knows go to other machines, and no environment variables.
-    let keeps_here = || context.machine.unknown_input(Step::Compile);
+    let keeps_here = || context.machine.needed_here();
     job_list::distribute(context.machine.name(), context.resources(), offered, keeps_here)
 }
 

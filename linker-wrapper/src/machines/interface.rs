@@ -295,6 +295,11 @@ pub trait Machine: Sync + Sized {
         None
     }
 
+    /// Returns why jobs cannot run on other machines, if that is so.
+    fn needed_here(&self) -> Option<String> {
+        self.unknown_input(Step::Compile)
+    }
+
     /// Chooses the tools for a target that the cache has, so that reports name them.
     fn choose_tools(&self, _target: &TargetImages<'_, Self::Arch>) {}
 

@@ -173,7 +173,16 @@ fn device_word(text: &str, archive: &mut Files) -> OsString {
     let is_folder = !word.starts_with('-') && Path::new(&word).is_dir();
     let new = folder.or_else(|| is_folder.then(|| self::folder(OsStr::new(&word))));
     let new = new.or_else(|| file(OsStr::new(&word), archive)).or_else(|| recorded_file(&word));
+    let new = new.or_else(|| file_of_tool(&word, archive));
     joined(&before, &new.unwrap_or_else(|| word.into()))
+}
+
+/// An option of ptxas or nvlink with the file that it names.
+fn file_of_tool(word: &str, archive: &mut Files) -> Option<OsString> {
+    let (option, path) = word.split_once('=')?;
+    let names = ["apply-controls", "options-file", "optf"];
+    let path = names.contains(&option.trim_start_matches('-')).then(|| file(OsStr::new(path), archive))??;
+    Some(joined(&format!("{option}="), &path))
 }
 
 /// An option of LLVM that names a file of remarks, with the file in the folder of the link.

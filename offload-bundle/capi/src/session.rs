@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder, FatbinError, Validation};
-use offload_bundle::{ArchFeature, GpuArch};
+use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder, FatbinError, StoreMode, Validation};
+use offload_bundle::{ArchFeature, GpuArch, recompress};
 
 use crate::squeeze::squeeze_12;
 
-/// Fatbins are those of nvFatbin 13.1, byte for byte where that is possible; 13.0 writes the same, but no Tile IR.
-pub(crate) const VERSION: (u32, u32) = (13, 1);
+/// Fatbins are those of nvFatbin 13.5, byte for byte where that is possible; 13.0 writes the same, but no Tile IR and no concatenations.
+pub(crate) const VERSION: (u32, u32) = (13, 5);
 
 /// A fatbin under construction.
 #[derive(Debug)]
@@ -16,6 +16,10 @@ pub(crate) struct Session {
     builder: FatbinBuilder<'static>,
     /// PTX is stored as nvFatbin 12 stores it.
     is_as_12: bool,
+    /// How its images are put together as concatenations, if they are.
+    concatenation: Option<StoreMode>,
+    /// The fatbin with concatenations, for which the size was requested.
+    concatenated: Vec<u8>,
     /// Its size, if it was requested after the last image was added.
     size: Option<usize>,
 }
@@ -24,12 +28,13 @@ impl Session {
     /// Options are nvFatbin's, and those that only this library has: `-strict` and `-as=12`.
     pub(crate) fn create(words: &[&[u8]]) -> Result<Self, FatbinError> {
         let mut validation = Validation::Nvidia;
-        let mut is_as_12 = false;
+        let (mut is_as_12, mut concatenates) = (false, false);
         let mut rest = Vec::new();
         for word in words {
             match *word {
                 b"-strict" => validation = Validation::Strict,
                 b"-as=12" => is_as_12 = true,
+                b"-concat" => concatenates = true,
                 _ => rest.push(String::from_utf8_lossy(word)),
             }
         }
@@ -38,7 +43,11 @@ impl Session {
         if is_as_12 && options.mode == CompressMode::Default {
             options.mode = CompressMode::Speed;
         }
-        Ok(Self { builder: FatbinBuilder::new(options), is_as_12, size: None })
+        let concatenation = concatenates
+            .then(|| options.concatenation().ok_or_else(|| FatbinError::UnrecognizedOption("-concat".to_owned())))
+            .transpose()?;
+        let builder = FatbinBuilder::new(options);
+        Ok(Self { builder, is_as_12, concatenation, concatenated: Vec::new(), size: None })
     }
 
     pub(crate) fn add_ptx(
@@ -98,15 +107,30 @@ impl Session {
 
     /// The size of the fatbin in bytes.
     pub(crate) fn size(&mut self) -> Result<usize, FatbinError> {
-        let size = usize::try_from(self.builder.size()?).map_err(|_| FatbinError::LargerThanMemory)?;
+        let mut size = usize::try_from(self.builder.size()?).map_err(|_| FatbinError::LargerThanMemory)?;
+        if let Some(mode) = self.concatenation {
+            self.concatenated = self.concatenated(mode)?;
+            size = self.concatenated.len();
+        }
         self.size = Some(size);
         Ok(size)
     }
 
+    fn concatenated(&mut self, mode: StoreMode) -> Result<Vec<u8>, FatbinError> {
+        let mut fatbin = Vec::new();
+        self.builder.write_to(&mut fatbin).map_err(|error| FatbinError::Write(error.to_string()))?;
+        let new = recompress::concatenate_all(&fatbin, mode).map_err(|error| FatbinError::Write(error.to_string()))?;
+        Ok(if new.changed == 0 { fatbin } else { new.bytes })
+    }
+
     /// Passes the bytes on in pieces, each with its offset; all together are as many as [`Session::size`] returned.
-    pub(crate) fn write_pieces(&mut self, take: impl FnMut(usize, &[u8])) -> Result<(), FatbinError> {
+    pub(crate) fn write_pieces(&mut self, mut take: impl FnMut(usize, &[u8])) -> Result<(), FatbinError> {
         if self.size.is_none() {
             return Err(FatbinError::CallOrder { call: "nvFatbinGet", before: "nvFatbinSize" });
+        }
+        if self.concatenation.is_some() {
+            take(0, &self.concatenated);
+            return Ok(());
         }
         let mut pieces = PieceWriter { offset: 0, take };
         self.builder.write_to(&mut pieces).map_err(|error| FatbinError::Write(error.to_string()))

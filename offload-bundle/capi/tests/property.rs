@@ -1,5 +1,5 @@
-//! Random fatbins, built by NVIDIA's `fatbinary` and nvFatbin of CUDA 13.0, by nvFatbin 12.9, by our builder and by our C library: all the
-//! same, byte for byte, but for compressed LTO-IR, which NVIDIA scrambles, and LZ4, which another encoder makes.
+//! Random fatbins, built by NVIDIA's `fatbinary` and nvFatbin of CUDA 13.0, by nvFatbin 12.9 and 13.5, by our builder and by our C library: all
+//! the same, byte for byte, but for compressed LTO-IR, which NVIDIA scrambles, and LZ4, which another encoder makes.
 //!
 //! The cases are the same on every run. `FATLINK_PROPERTY_CASES` says how many; more take longer and find more.
 
@@ -12,7 +12,7 @@ mod tools;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use library::{Library, nvidia_12, nvidia_13, ours};
+use library::{Library, nvidia_12, nvidia_13, nvidia_13_5, ours};
 use offload_bundle::fatbin::{
     BuilderOptions, Compression, EntryKind, FatbinBuilder, FatbinEntry, Validation, read, squeeze,
 };
@@ -173,7 +173,12 @@ fn short(arch: GpuArch) -> String {
 }
 
 fn by_library(library: &Library, words: &[&str], inputs: &[Input<'_>]) -> Vec<u8> {
-    let fatbin = library.create(words).expect("good options");
+    by_library_if(library, words, inputs).expect("good options")
+}
+
+/// The same if it takes the options, else its code for that.
+fn by_library_if(library: &Library, words: &[&str], inputs: &[Input<'_>]) -> Result<Vec<u8>, i32> {
+    let fatbin = library.create(words)?;
     for input in inputs {
         let (arch, code) = (short(input.arch), Some(&input.image.bytes[..]));
         let name = input.name.as_deref().map(str::as_bytes);
@@ -185,7 +190,7 @@ fn by_library(library: &Library, words: &[&str], inputs: &[Input<'_>]) -> Vec<u8
         };
         assert_eq!(result, 0, "{} with {arch}", library.name);
     }
-    fatbin.finish()
+    Ok(fatbin.finish())
 }
 
 fn by_builder(words: &[&str], inputs: &[Input<'_>]) -> Vec<u8> {
@@ -314,7 +319,7 @@ fn random_fatbins() {
     let dir = tempfile::tempdir().expect("a folder");
     let cases = std::env::var("FATLINK_PROPERTY_CASES").map_or(DEFAULT_CASES, |cases| cases.parse().expect("a number"));
     let images = images(dir.path());
-    let (nvidia_13, nvidia_12, ours) = (nvidia_13(), nvidia_12(), ours());
+    let (nvidia_13, nvidia_13_5, nvidia_12, ours) = (nvidia_13(), nvidia_13_5(), nvidia_12(), ours());
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for case in 0..cases {
         let (words, mut inputs) = (options(&mut random), inputs(&mut random, &images));
@@ -325,6 +330,15 @@ fn random_fatbins() {
         let from_c = by_library(&ours, &words, &inputs);
         assert!(from_c == mine, "{what}: our library and our builder differ, {words:?}");
         assert_reads(&theirs, &inputs);
+
+        let with_concat: Vec<&str> = words.iter().copied().chain(["-concat"]).collect();
+        for words in [&words, &with_concat] {
+            let [theirs, mine] = [&nvidia_13_5, &ours].map(|library| by_library_if(library, words, &inputs));
+            match (theirs, mine) {
+                (Ok(theirs), Ok(mine)) => assert_same(&format!("{what}, 13.5"), words, &mine, &theirs),
+                (theirs, mine) => assert_eq!(theirs, mine, "{what}, 13.5, {words:?}"),
+            }
+        }
 
         let plain: Vec<&str> =
             words.iter().copied().filter(|word| !word.starts_with("-compress")).chain(["-compress=false"]).collect();

@@ -5,7 +5,7 @@ mod spec;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder, StoreMode};
+use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder};
 use offload_bundle::hip_bundle;
 use offload_bundle::listing::{self, Row};
 use offload_bundle::offload_binary::{self, Form, ImageToWrite, Packing};
@@ -144,15 +144,9 @@ fn fatbin(arguments: &CreateArguments) -> Result<Vec<u8>> {
 }
 
 fn concatenated(fatbin: Vec<u8>, arguments: &CreateArguments) -> Result<Vec<u8>> {
-    let mode = match arguments.compress_mode {
-        _ if !arguments.compress => return Err(Error::UncompressedConcatenation),
-        CompressMode::None => return Err(Error::UncompressedConcatenation),
-        CompressMode::Default | CompressMode::Balance => StoreMode::Balance,
-        CompressMode::Size => StoreMode::Size,
-        CompressMode::Speed => StoreMode::Speed,
-    };
+    let mode = arguments.options().concatenation().ok_or(Error::UncompressedConcatenation)?;
     let failed = |source| Error::ReadBack { output: arguments.output.clone(), source };
-    let new = recompress::concatenate(&fatbin, mode).map_err(failed)?;
+    let new = recompress::concatenate_all(&fatbin, mode).map_err(failed)?;
     Ok(if new.changed == 0 { fatbin } else { new.bytes })
 }
 

@@ -104,11 +104,12 @@ impl KnownGpu {
     }
 }
 
-/// The PTX versions are those of ptxas 13.0 and of LLVM 22's NVPTX backend, the last releases those of ptxas 12.9 and 13.0.
+/// The PTX versions are those of ptxas 13.0 and of LLVM 22's NVPTX backend, for sm_107 those of ptxas 13.5; the last releases those of
+/// ptxas 12.9 and 13.0. nvlink 13.5 links machine code of sm_100 and sm_103 for sm_107, so that is no GPU of a system on a chip.
 ///
 /// ptxas and LLVM differ in one row: ptxas accepts sm_88 from 7.3 on; LLVM, like the PTX manual, from 9.0 on. 9.0 suits both.
 #[rustfmt::skip]
-const GPUS: [KnownGpu; 21] = [
+const GPUS: [KnownGpu; 22] = [
     // Maxwell, Pascal, Volta
     gpu(50, ptx(4, 0)).until(12, 9),
     gpu(52, ptx(4, 1)).until(12, 9),
@@ -126,10 +127,11 @@ const GPUS: [KnownGpu; 21] = [
     gpu(88, ptx(9, 0)).tegra(),
     gpu(89, ptx(7, 8)),
     gpu(90, ptx(7, 8)).accelerated(ptx(8, 0)),
-    // Blackwell; 13.0 renamed sm_101 to sm_110
+    // Blackwell and, with sm_107, Rubin; 13.0 renamed sm_101 to sm_110
     gpu(100, ptx(8, 6)).family(ptx(8, 8)).accelerated(ptx(8, 6)),
     gpu(101, ptx(8, 6)).family(ptx(8, 8)).accelerated(ptx(8, 6)).until(12, 9).tegra(),
     gpu(103, ptx(8, 8)).family(ptx(8, 8)).accelerated(ptx(8, 8)),
+    gpu(107, ptx(9, 4)).family(ptx(9, 4)).accelerated(ptx(9, 4)),
     gpu(110, ptx(9, 0)).family(ptx(9, 0)).accelerated(ptx(9, 0)).tegra(),
     gpu(120, ptx(8, 7)).family(ptx(8, 8)).accelerated(ptx(8, 7)),
     gpu(121, ptx(8, 8)).family(ptx(8, 8)).accelerated(ptx(8, 8)),
@@ -145,9 +147,11 @@ impl KnownRelease {
     }
 }
 
-/// PTX versions by the PTX ISA manual, driver branches by the release notes of the toolkits.
+/// PTX versions by the PTX ISA manual and each release's ptxas, driver branches by the release notes of the toolkits, that of 13.5 by the
+/// compatibility package of driver 620.70.06. From 13.4 on no driver comes with the toolkit: the branch is that of the same CUDA version.
+/// LTO-IR versions are what each release's nvcc writes.
 #[rustfmt::skip]
-const RELEASES: [KnownRelease; 27] = [
+const RELEASES: [KnownRelease; 31] = [
     cuda(9, 0, ptx(6, 0), 384),
     cuda(9, 1, ptx(6, 1), 390),
     cuda(9, 2, ptx(6, 2), 396),
@@ -175,7 +179,11 @@ const RELEASES: [KnownRelease; 27] = [
     cuda(12, 8, ptx(8, 7), 570),
     cuda(12, 9, ptx(8, 8), 575).lto_ir(1, 64),
     cuda(13, 0, ptx(9, 0), 580).lto_ir(1, 65),
-    cuda(13, 1, ptx(9, 1), 590),
+    cuda(13, 1, ptx(9, 1), 590).lto_ir(1, 66),
+    cuda(13, 2, ptx(9, 2), 595).lto_ir(1, 66),
+    cuda(13, 3, ptx(9, 3), 610).lto_ir(1, 67),
+    cuda(13, 4, ptx(9, 4), 615).lto_ir(1, 67),
+    cuda(13, 5, ptx(9, 5), 620).lto_ir(1, 67),
 ];
 
 const LLVMS: [KnownLlvm; 2] = [KnownLlvm { major: 22, ptx: ptx(9, 0) }, KnownLlvm { major: 23, ptx: ptx(9, 3) }];
@@ -317,14 +325,14 @@ mod tests {
     fn the_drivers_of_a_gpu() {
         let drivers = |number| KNOWN.drivers_of(GpuArch::plain(number));
         assert_eq!(drivers(61), (None, Some(580)));
-        assert_eq!([drivers(75).0, drivers(90).0, drivers(120).0], [Some(410), Some(520), Some(570)]);
+        assert_eq!([75, 90, 107, 120].map(|number| drivers(number).0), [410, 520, 615, 570].map(Some));
         assert_eq!([drivers(90).1, drivers(87).0, drivers(130).0], [None; 3]);
     }
 
     #[test]
     fn the_lto_ir_of_a_release() {
         let newest = |major, minor| KNOWN.lto_ir(CudaRelease { major, minor }).map(|version| version.minor);
-        let seen = [newest(12, 0), newest(12, 2), newest(12, 5), newest(12, 9), newest(13, 0), newest(13, 5)];
+        let seen = [newest(12, 0), newest(12, 2), newest(12, 5), newest(12, 9), newest(13, 0), newest(13, 6)];
         assert_eq!(seen, [Some(59), Some(59), Some(64), Some(64), Some(65), None]);
     }
 
@@ -332,7 +340,7 @@ mod tests {
     fn the_cuda_of_lto_ir() {
         let major = |minor| KNOWN.major_of_lto_ir(LtoIrVersion { major: 1, minor });
         assert_eq!(
-            [major(59), major(60), major(64), major(65), major(66)],
+            [major(59), major(60), major(64), major(65), major(68)],
             [Some(12), Some(12), Some(12), Some(13), None]
         );
     }

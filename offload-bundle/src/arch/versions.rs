@@ -74,7 +74,7 @@ impl fmt::Display for PtxVersion {
     }
 }
 
-/// The version of an LTO-IR container: 1.59 from CUDA 12.2, 1.64 from 12.9, 1.65 from 13.0.
+/// The version of an LTO-IR container: 1.59 from CUDA 12.2, 1.65 from 13.0, 1.67 from 13.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LtoIrVersion {
     /// 1 of 1.65.

@@ -72,7 +72,10 @@ fn fb007_wrong_label() {
     let plain = |codes: &[Code]| checked(codes, Driver::NewEnough, None).into_iter().find(is_label).expect("a finding");
     // An image that the label sends to GPUs that cannot run it.
     let wrong = plain(&set([sass_of("100a", "100"), ptx("75")]));
-    assert_eq!((wrong.code.name(), wrong.severity, wrong.gpus), ("FB007", Severity::Error, vec!["sm_103".to_owned()]));
+    assert_eq!(
+        (wrong.code.name(), wrong.severity, wrong.gpus),
+        ("FB007", Severity::Error, ["sm_103", "sm_107"].map(str::to_owned).to_vec())
+    );
     let wrong = plain(&set([ptx_of("8.8", "100", "90")]));
     assert_eq!((wrong.code.name(), wrong.severity, wrong.gpus), ("FB007", Severity::Error, vec!["sm_90".to_owned()]));
     // A label that is only narrower, or does no harm.

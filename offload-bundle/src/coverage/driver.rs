@@ -165,7 +165,9 @@ mod tests {
     fn the_branch_that_each_ptx_version_needs() {
         let oldest = Driver::Branch(100);
         let rows = [((6, 0), 384), ((7, 8), 520), ((8, 0), 525), ((8, 5), 555), ((8, 6), 565), ((8, 8), 575)];
-        for ((major, minor), branch) in rows.into_iter().chain([((9, 0), 580), ((9, 1), 590), ((9, 2), 591)]) {
+        for ((major, minor), branch) in
+            rows.into_iter().chain([((9, 0), 580), ((9, 3), 610), ((9, 5), 620), ((9, 6), 621)])
+        {
             assert_eq!(oldest.lacks_for_ptx(ptx(major, minor)), Some(branch), "{major}.{minor}");
             assert_eq!(Driver::Branch(branch).lacks_for_ptx(ptx(major, minor)), None);
             assert_eq!(Driver::Branch(branch - 1).lacks_for_ptx(ptx(major, minor)), Some(branch));

@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn words_name_one_gpu_or_many() {
         assert_eq!(names(&["rtx4090", "sm_90a", "H100", "sm_75"]), ["sm_75", "sm_89", "sm_90"]);
-        assert_eq!(names(&["sm_100..sm_110"]), ["sm_100", "sm_103", "sm_110"]);
+        assert_eq!(names(&["sm_100..sm_110"]), ["sm_100", "sm_103", "sm_107", "sm_110"]);
         assert_eq!(names(&["T4..RTX3090"]), ["sm_75", "sm_80", "sm_86"]);
         assert_eq!(names(&["sm_120..sm_130"]), ["sm_120", "sm_121", "sm_130"]);
         assert_eq!(names(&["sm_50..sm_53"]), ["sm_50", "sm_52", "sm_53"]);

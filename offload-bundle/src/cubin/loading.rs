@@ -61,7 +61,7 @@ impl Fault {
 }
 
 /// Prefixes of known section names; `.rel` or `.rela` may precede them.
-const KNOWN_NAMES: [&str; 22] = [
+const KNOWN_NAMES: [&str; 23] = [
     ".shstrtab",
     ".strtab",
     ".symtab",
@@ -84,6 +84,7 @@ const KNOWN_NAMES: [&str; 22] = [
     ".nv.udt",
     ".nv.merc",
     ".nv.capmerc",
+    ".nv.host",
 ];
 
 impl<'a> Cubin<'a> {

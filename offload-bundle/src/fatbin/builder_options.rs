@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZero;
 
 use super::encode::{LARGEST_PLAIN_CUBIN, Packing, Store};
-use super::{EntryKind, FatbinError, flag};
+use super::{EntryKind, FatbinError, StoreMode, flag};
 
 /// The operating system of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -188,6 +188,17 @@ impl BuilderOptions {
             CompressMode::Speed => Packing::Lz4,
         };
         if self.compress_smaller { Store::Smaller(packing) } else { Store::Packed(packing) }
+    }
+
+    /// How the images are stored if they are put together as concatenations, which are always compressed; `None` if these options exclude that.
+    pub fn concatenation(&self) -> Option<StoreMode> {
+        match self.mode {
+            _ if !self.compress => None,
+            CompressMode::None => None,
+            CompressMode::Default | CompressMode::Balance => Some(StoreMode::Balance),
+            CompressMode::Size => Some(StoreMode::Size),
+            CompressMode::Speed => Some(StoreMode::Speed),
+        }
     }
 
     /// How a cubin of this size in bytes is stored.

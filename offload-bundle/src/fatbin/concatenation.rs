@@ -116,14 +116,14 @@ pub(super) fn of_parts(images: &[&FatbinEntry<'_>]) -> Result<Vec<u8>, FormatErr
     if is_larger { write(images, part.header.to_vec(), StoreMode::Size) } else { Ok(whole) }
 }
 
-/// The images of a fatbin that `fatbinary --concat` puts together, at least two each.
-pub(super) fn groups<'e, 'a>(entries: &'e [FatbinEntry<'a>]) -> Vec<Vec<&'e FatbinEntry<'a>>> {
+/// The images of a fatbin that `fatbinary --concat` puts together, at least `fewest` each.
+pub(super) fn groups<'e, 'a>(entries: &'e [FatbinEntry<'a>], fewest: usize) -> Vec<Vec<&'e FatbinEntry<'a>>> {
     let kinds = [(EntryKind::Ptx, 0), (EntryKind::Elf, 0), (EntryKind::Elf, flag::FINALIZABLE)];
     let of_kind = |kind: (EntryKind, u64)| {
         let is_own = move |entry: &&FatbinEntry<'_>| kind == (entry.kind, entry.flags & flag::FINALIZABLE);
         entries.iter().filter(is_own).filter(|entry| is_complete(entry)).collect()
     };
-    kinds.map(of_kind).into_iter().filter(|group: &Vec<_>| group.len() > 1).collect()
+    kinds.map(of_kind).into_iter().filter(|group: &Vec<_>| group.len() >= fewest).collect()
 }
 
 /// The bytes of a concatenation of these images.

@@ -94,8 +94,8 @@ pub(crate) fn rewritten(
     place.replaced(parts)
 }
 
-/// The edit of one fatbin that concatenates its images of one kind, as `fatbinary --concat` does: the other entries come first.
-/// `None` if no two images go together, or all that do are concatenated.
+/// The edit of one fatbin that concatenates its images of one kind, if there are `fewest` or more, as `fatbinary --concat` does: the other
+/// entries come first. `None` if no images go together, or all that do are concatenated.
 ///
 /// # Errors
 /// A container that is not in the data, a damaged payload, and images of more than 4 GiB.
@@ -104,9 +104,10 @@ pub(crate) fn concatenated(
     base: u64,
     container: &Container<'_>,
     mode: StoreMode,
+    fewest: usize,
 ) -> Result<Option<Replacement>, FormatError> {
     let place = Place::new(data, base, container)?;
-    let groups = concatenation::groups(&container.entries);
+    let groups = concatenation::groups(&container.entries, fewest);
     if groups.iter().all(|group| group.iter().all(|entry| entry.part.is_some())) {
         return Ok(None);
     }

@@ -6,14 +6,19 @@ use crate::failure::{Failure, Result};
 
 type Row<'c> = (&'c Compiler, Vec<[Outcome; 2]>);
 
-/// The lines that enclose the table of fatlink with an LLVM.
-fn marks(llvm: u32) -> [String; 2] {
-    [format!("<!-- releases with LLVM {llvm} -->\n"), format!("<!-- end of releases with LLVM {llvm} -->\n")]
+/// What the table of fatlink with an LLVM is called.
+pub fn with_llvm(llvm: u32) -> String {
+    format!("releases with LLVM {llvm}")
 }
 
-/// The same text with another table.
-pub fn replace(text: &str, llvm: u32, table: &str) -> Result<String> {
-    let [begin, end] = marks(llvm);
+/// The lines that enclose a table.
+fn marks(name: &str) -> [String; 2] {
+    [format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->\n")]
+}
+
+/// The same text with another table of this name.
+pub fn replace(text: &str, name: &str, table: &str) -> Result<String> {
+    let [begin, end] = marks(name);
     let missing = || Failure::new(format!("{} has no {begin}", super::PAGE));
     let (before, rest) = text.split_once(&begin).ok_or_else(missing)?;
     let (_, after) = rest.split_once(&end).ok_or_else(missing)?;
@@ -52,6 +57,14 @@ pub fn summary(row: &[[Outcome; 2]]) -> String {
     row.iter().map(cell).chain(errors.take(1).map(str::to_owned)).collect::<Vec<_>>().join(" | ")
 }
 
+/// The rows of a table, without its head.
+#[cfg(test)]
+pub fn rows<'p>(page: &'p str, name: &str) -> Option<Vec<&'p str>> {
+    let [begin, end] = marks(name);
+    let (table, _) = page.split_once(&begin)?.1.split_once(&end)?;
+    Some(table.lines().filter(|line| line.starts_with('|')).skip(2).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::compilers::COMPILERS;
@@ -61,9 +74,7 @@ mod tests {
     fn the_page_has_a_row_for_every_release() {
         let page = include_str!("../../../docs/reference/platforms.md");
         for llvm in [22, 23] {
-            let [begin, end] = marks(llvm);
-            let table = page.split_once(&begin).and_then(|(_, rest)| rest.split_once(&end)).expect("a table").0;
-            let rows: Vec<_> = table.lines().skip(3).filter(|line| line.starts_with('|')).collect();
+            let rows = rows(page, &with_llvm(llvm)).expect("a table");
             assert_eq!(rows.len(), COMPILERS.len());
             for (row, compiler) in rows.iter().zip(&COMPILERS) {
                 assert!(row.starts_with(&format!("| {} |", compiler.release)), "{row}");
@@ -81,8 +92,8 @@ mod tests {
     #[test]
     fn replacing_a_table_keeps_the_rest_of_the_page() {
         let page = "a\n<!-- releases with LLVM 22 -->\n\nold\n\n<!-- end of releases with LLVM 22 -->\nb\n";
-        let new = replace(page, 22, "| new |\n").expect("a page with marks");
+        let new = replace(page, &with_llvm(22), "| new |\n").expect("a page with marks");
         assert_eq!(new, page.replace("old", "| new |"));
-        assert!(replace(page, 23, "").is_err());
+        assert!(replace(page, &with_llvm(23), "").is_err());
     }
 }

@@ -2,13 +2,14 @@
 //! part of the key, so a step is cached only if all of them are known to be harmless.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::machines::interface::Step;
 use crate::machines::unknown_input::{self, is_number};
 
 /// Options of ptxas without a value that read no files (`ptxas --help` of CUDA 12 and 13).
-const PTXAS_FLAGS: [&str; 42] = [
+const PTXAS_FLAGS: [&str; 51] = [
     "c",
     "compile-only",
     "g",
@@ -51,10 +52,19 @@ const PTXAS_FLAGS: [&str; 42] = [
     "override-directive-values",
     "g-tmem-access-check",
     "gno-tmem-access-check",
+    "g-tensor-memory-access-check",
+    "gno-tensor-memory-access-check",
+    "gno-fabric-access-check",
+    "suppress-async-bulk-multicast-advisory-warning",
+    "suppress-sparse-mma-advisory-info",
+    "suppress-position-independent-code-warning",
+    "v2",
+    "verbose2",
+    "jobserver",
 ];
 
 /// Options of ptxas with a value that is not a file.
-const PTXAS_VALUES: [&str; 32] = [
+const PTXAS_VALUES: [&str; 33] = [
     "O",
     "opt-level",
     "maxrregcount",
@@ -87,7 +97,11 @@ const PTXAS_VALUES: [&str; 32] = [
     "sanitize",
     "arch",
     "gpu-name",
+    "enable-func-clone-sc",
 ];
+
+/// Options of ptxas whose value is a file that it reads and that keys cover.
+const PTXAS_FILES: [&str; 1] = ["apply-controls"];
 
 /// Options of nvlink without a value that read no files. Those that make it print are left out, because its output is not cached.
 const NVLINK_FLAGS: [&str; 13] = [
@@ -137,15 +151,40 @@ fn unknown_among(step: Step, options: &DeviceOptions, variables: &[OsString]) ->
     };
     unknown_input::unknown_variable(variables, &VARIABLES)
         .or_else(|| unknown_input::of_llvm(&options.llvm_options, variables))
-        .or_else(|| of(unknown_argument(&options.ptxas_arguments, &PTXAS_FLAGS, &PTXAS_VALUES), "ptxas"))
+        .or_else(|| of(unknown_argument(&options.ptxas_arguments, &PTXAS_FLAGS, &PTXAS_VALUES, &PTXAS_FILES), "ptxas"))
         .or_else(|| {
-            let argument = unknown_argument(&options.nvlink_arguments, &NVLINK_FLAGS, &NVLINK_VALUES);
+            let argument = unknown_argument(&options.nvlink_arguments, &NVLINK_FLAGS, &NVLINK_VALUES, &[]);
             of(argument.filter(|_| step == Step::Link), "nvlink")
         })
 }
 
+/// The files that ptxas reads because of its options, which keys have to cover.
+pub fn files_of_ptxas(options: &DeviceOptions) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut arguments = options.ptxas_arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let (name, value) =
+            argument.split_once('=').map_or((argument.as_str(), None), |(name, value)| (name, Some(value)));
+        if PTXAS_FILES.contains(&name.trim_start_matches('-')) {
+            files.extend(value.or_else(|| arguments.next().map(String::as_str)).map(PathBuf::from));
+        }
+    }
+    files
+}
+
+/// Returns why a step has to run on this machine, as [`unknown_input`] does: jobs do not take the files of ptxas along.
+pub fn needed_here(options: &DeviceOptions) -> Option<String> {
+    let file = |file: &PathBuf| format!("ptxas reads {}", file.display());
+    unknown_input(Step::Compile, options).or_else(|| files_of_ptxas(options).first().map(file))
+}
+
 /// Returns the first argument that is neither a known option nor the value of one.
-fn unknown_argument<'w>(arguments: &'w [String], flags: &[&str], values: &[&str]) -> Option<&'w String> {
+fn unknown_argument<'w>(
+    arguments: &'w [String],
+    flags: &[&str],
+    values: &[&str],
+    files: &[&str],
+) -> Option<&'w String> {
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let Some(option) = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) else {
@@ -156,7 +195,8 @@ fn unknown_argument<'w>(arguments: &'w [String], flags: &[&str], values: &[&str]
             continue;
         }
         let known = match option.split_once('=') {
-            Some((name, value)) => values.contains(&name) && is_plain(value),
+            Some((name, value)) => (values.contains(&name) && is_plain(value)) || files.contains(&name),
+            None if files.contains(&option) => arguments.next().is_some(),
             None => values.contains(&option) && arguments.next().is_some_and(|value| is_plain(value)),
         };
         if !known {
@@ -190,6 +230,8 @@ mod tests {
             (&["-O", "2", "--opt-level=3", "-m64"], true),
             (&["-maxrregcount=32", "--maxrregcount", "64", "-dlcm=cg"], true),
             (&["-v", "-g", "-lineinfo", "--entry", "a,b"], true),
+            (&["-jobserver", "-split-compile=0", "-apply-controls=/a/tuned.bin", "--apply-controls", "b.bin"], true),
+            (&["-apply-controls"], false),
             (&["-optf", "options"], false),
             (&["--options-file=options"], false),
             (&["a.ptx"], false),
@@ -207,6 +249,15 @@ mod tests {
                 assert_eq!(unknown(step, &options).is_none(), known, "{list:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_file_of_ptxas_keeps_jobs_here() {
+        let of = |list: &[&str]| DeviceOptions { ptxas_arguments: words(list), ..DeviceOptions::default() };
+        let options = of(&["-O2", "-apply-controls=/a/tuned.bin", "--apply-controls", "b.bin"]);
+        assert_eq!(files_of_ptxas(&options), [PathBuf::from("/a/tuned.bin"), "b.bin".into()]);
+        assert_eq!(needed_here(&options).as_deref(), Some("ptxas reads /a/tuned.bin"));
+        assert_eq!(files_of_ptxas(&of(&["-maxrregcount", "32"])), [PathBuf::new(); 0]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::cli::device_options::DeviceOptions;
 use crate::device::targets::TargetImages;
 use crate::machines::interface::{Fields, NotCached, Planned, Step, Tool, Version};
 use crate::machines::job_code::JobCode;
+use crate::machines::nvptx::complete;
 use crate::machines::nvptx::image_policy::Entry;
 use crate::machines::nvptx::job_code::NvptxCode;
 use crate::machines::nvptx::outputs::{Emission, MachineCode, Outputs};
@@ -124,6 +125,7 @@ pub fn tools<'t>(machine: &'t Nvptx<'_>, step: Step) -> Result<Vec<Tool<'t>>, St
     let mut tools = vec![Tool { name: "ptxas", path: ptxas, version: Some(ptxas_version) }];
     let library = |name, path: &std::path::Path| Tool { name, path: path.to_owned(), version: None };
     tools.extend(machine.libraries.libdevice_path().map(|path| library("libdevice", path)));
+    tools.extend(complete::files_of_ptxas(machine.options()).iter().map(|path| library("file of ptxas", path)));
     if step == Step::Link {
         tools.extend(nvlink.map(|path| {
             let program = path.clone();

@@ -301,6 +301,10 @@ impl<'a> Machine for Nvptx<'a> {
         complete::unknown_input(step, self.options())
     }
 
+    fn needed_here(&self) -> Option<String> {
+        complete::needed_here(self.options())
+    }
+
     fn choose_tools(&self, target: &TargetImages<'_>) {
         // The key depends on the backend, so choosing it again cannot fail.
         let _ = self.backends.choose(&plan::most_needs(target, self));

@@ -34,11 +34,11 @@ pub fn nvidia_13() -> Library {
     Library::load("nvFatbin 13.0", &root.join("lib/libnvfatbin.so.13"))
 }
 
-/// NVIDIA's nvFatbin 13.1, whose version ours tells: it lies beside the CUDA tree.
-pub fn nvidia_13_1() -> Library {
+/// NVIDIA's nvFatbin 13.5, whose version ours tells: it lies beside the CUDA tree.
+pub fn nvidia_13_5() -> Library {
     let root = PathBuf::from(std::env::var_os("CUDA_PATH").unwrap_or_default());
     let root = root.parent().unwrap_or(&root);
-    Library::load("nvFatbin 13.1", &root.join("nvfatbin-13/nvidia/cu13/lib/libnvfatbin.so.13"))
+    Library::load("nvFatbin 13.5", &root.join("nvfatbin-13/nvidia/cu13/lib/libnvfatbin.so.13"))
 }
 
 /// NVIDIA's nvFatbin 12.9.

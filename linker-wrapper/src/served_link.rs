@@ -37,7 +37,7 @@ pub fn run_if_requested(arguments: &[OsString], run: impl FnOnce(&[OsString]) ->
     served::begin();
     llvm_passes::initialize();
     if flag == FLAG_AHEAD {
-        warm_up(host_triple::of_machine(host_triple::NATIVE));
+        warm_up(host_triple::NATIVE.triple);
     }
     served::say(&Line::Ready { version: VERSION });
     let code = match request() {

@@ -7,7 +7,7 @@ use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetMachine, Ta
 use crate::error::{CodegenError, IrError, LlvmError, Stage};
 use crate::pipeline::OptLevel;
 use crate::session::Session;
-use crate::{crash, structors};
+use crate::{crash, structors, sys};
 
 /// Optimizes a program for the processor of a triple.
 ///
@@ -43,10 +43,16 @@ pub fn emit_object(session: &Session, module: &Module<'_>, triple: &str, level: 
 /// Functions have their own processor and features as attributes.
 fn machine(triple: &str, level: OptLevel) -> Result<TargetMachine, IrError> {
     let failed = |error: CodegenError| IrError::codegen(Stage::CodeGeneration, triple, error);
+    sys::initialize_host(triple);
     let target_triple = TargetTriple::create(triple);
     let target = Target::from_triple(&target_triple).map_err(|error| failed(error.into()))?;
     let (reloc, code) = (RelocMode::PIC, CodeModel::Default);
     target
-        .create_target_machine(&target_triple, "x86-64", "", level.code_generation(), reloc, code)
+        .create_target_machine(&target_triple, processor(triple), "", level.code_generation(), reloc, code)
         .ok_or_else(|| failed(CodegenError::NoCodeGenerator("processor")))
+}
+
+/// The processor of functions that name none: the oldest of the machine.
+fn processor(triple: &str) -> &'static str {
+    if triple.starts_with("x86_64") || triple.starts_with("amd64") { "x86-64" } else { "generic" }
 }

@@ -442,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn llvm_knows_every_target_of_the_table() {
+    fn llvm_knows_every_target_of_its_ptx() {
         assert_eq!(inkwell::support::get_llvm_version().0, LLVM_MAJOR);
         crate::initialize();
         let session = Session::new();
@@ -454,6 +454,9 @@ mod tests {
             ];
             for feature in features.into_iter().flatten() {
                 let arch = GpuArch { number: gpu.number, feature };
+                if arch.min_ptx() > NEWEST_PTX {
+                    continue;
+                }
                 let target = CodeTarget { arch, ptx: arch.min_ptx(), level: OptLevel::O2 };
                 let text = emit_ptx(&session, &session.context().create_module("m"), target).unwrap();
                 let text = String::from_utf8(text).unwrap();

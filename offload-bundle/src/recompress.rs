@@ -32,7 +32,7 @@ pub fn recompress(data: &[u8], mode: StoreMode) -> Result<Recompressed, FileErro
     recompress_as(data, Form { mode, fewest_concatenated: None })
 }
 
-/// The same with the images of each fatbin that go together, two or more, as one concatenation.
+/// The same with the images of each fatbin that go together, two or more, as one concatenation, as `fatbinary --concat` of CUDA 13.5 writes it.
 ///
 /// # Errors
 /// Those of [`recompress`].
@@ -40,8 +40,7 @@ pub fn concatenate(data: &[u8], mode: StoreMode) -> Result<Recompressed, FileErr
     recompress_as(data, Form { mode, fewest_concatenated: Some(2) })
 }
 
-/// The same as `fatbinary --concat` and nvFatbin of CUDA 13.5 write it: an image that is alone becomes a concatenation, too, although that saves
-/// nothing.
+/// The same as nvFatbin of CUDA 13.5 writes it: an image that is alone becomes a concatenation, too, although that saves nothing.
 ///
 /// # Errors
 /// Those of [`recompress`].

@@ -45,7 +45,7 @@ pub fn path(options: &Options, toolchain: &Toolchain) -> Option<PathBuf> {
     let library = Input::Library { name: NAME.to_owned(), archive_only: true, whole: false };
     let named = options.parts.get(Part::Cudadevrt).map(Path::to_owned);
     named
-        .or_else(|| library_folders::locate(&library, options, &library_folders::of_system))
+        .or_else(|| library_folders::locate(&library, options, &|| library_folders::of_system(options)))
         .or_else(|| toolchain.path(Part::Cudadevrt))
 }
 

@@ -9,7 +9,7 @@ use object::elf::{
 use object::read::elf::FileHeader;
 use offload_bundle::host_object::FileKind;
 
-use crate::cli::host_triple;
+use crate::cli::host_triple::{self, Host};
 use crate::cli::options::Options;
 use crate::diag::error::Errors;
 use crate::host::embedded_images::FoundImage;
@@ -34,9 +34,9 @@ pub fn find(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) -
     let files = inputs.files();
     let machine = |file: &InputFile| Some((file.name.clone(), of_file(inputs, file)?));
     let on_line: Vec<_> = files.iter().filter(|file| file.place == Place::Line).filter_map(machine).collect();
-    let unsupported = |found: &(String, String)| host_triple::supported_machine(&found.1).is_none();
+    let unsupported = |found: &(String, String)| host_triple::of_triple(&found.1).is_none();
     if let Some(triple) = options.host_triple.as_deref().filter(|triple| !triple.is_empty()) {
-        let Some(program) = host_triple::supported_machine(triple) else {
+        let Some(program) = host_triple::of_triple(triple) else {
             let machine = triple.split('-').next().unwrap_or(triple).to_owned();
             return Err(Error::OtherMachine { what: format!("--host-triple={triple}"), machine }.into());
         };
@@ -47,17 +47,17 @@ pub fn find(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) -
         let (what, machine) = with_code.unwrap_or_else(|| found.clone());
         return Err(Error::OtherMachine { what, machine }.into());
     }
-    let first = on_line.first().map_or(host_triple::NATIVE, |(_, machine)| machine);
-    let program = host_triple::supported_machine(first).unwrap_or(host_triple::NATIVE);
-    all_for(program, &on_line).map(|()| host_triple::of_machine(program).to_owned())
+    let program =
+        on_line.first().and_then(|(_, machine)| host_triple::of_triple(machine)).unwrap_or(host_triple::NATIVE);
+    all_for(program, &on_line).map(|()| program.triple.to_owned())
 }
 
 /// Checks that all objects are for one machine.
-fn all_for(program: &'static str, on_line: &[(String, String)]) -> Result<(), Errors> {
-    match on_line.iter().find(|(_, machine)| host_triple::supported_machine(machine) != Some(program)) {
+fn all_for(program: &'static Host, on_line: &[(String, String)]) -> Result<(), Errors> {
+    match on_line.iter().find(|(_, machine)| host_triple::of_triple(machine) != Some(program)) {
         Some((file, machine)) => {
             let (file, machine) = (file.clone(), machine.clone());
-            Err(Error::MixedMachines { file, machine, program }.into())
+            Err(Error::MixedMachines { file, machine, program: program.name }.into())
         }
         None => Ok(()),
     }

@@ -4,36 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::cli::host_triple;
 use crate::cli::options::{Input, Options};
 use crate::host::host_linker;
 use crate::sys::process;
 
-/// Folders of the system's libraries, in the order of Debian's GNU ld; other linkers search some of them.
-pub const SYSTEM_LIBRARY_PATHS: [&str; 9] = if cfg!(target_arch = "aarch64") {
-    [
-        "/usr/local/lib/aarch64-linux-gnu",
-        "/lib/aarch64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-        "/usr/local/lib64",
-        "/lib64",
-        "/usr/lib64",
-        "/usr/local/lib",
-        "/lib",
-        "/usr/lib",
-    ]
-} else {
-    [
-        "/usr/local/lib/x86_64-linux-gnu",
-        "/lib/x86_64-linux-gnu",
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/local/lib64",
-        "/lib64",
-        "/usr/lib64",
-        "/usr/local/lib",
-        "/lib",
-        "/usr/lib",
-    ]
-};
+/// Folders of the system's libraries behind those of the program's own machine.
+const SYSTEM_LIBRARY_PATHS: [&str; 6] =
+    ["/usr/local/lib64", "/lib64", "/usr/lib64", "/usr/local/lib", "/lib", "/usr/lib"];
 
 /// The folders of a command line, and those of the linker itself, which is asked for them once a library is in no folder of the line.
 pub struct LibraryFolders<'o> {
@@ -69,7 +47,7 @@ impl<'o> LibraryFolders<'o> {
             let sysroot = sysroot.clone().or_else(|| Some(of_linker()).filter(|root| root.is_absolute()));
             folders.iter().map(|folder| in_sysroot(folder, sysroot.as_deref())).collect::<Vec<_>>()
         });
-        told.filter(|folders| !folders.is_empty()).unwrap_or_else(of_system)
+        told.filter(|folders| !folders.is_empty()).unwrap_or_else(|| of_system(self.options))
     }
 
     /// The words of the line that choose the emulation, each of which has folders of its own.
@@ -81,9 +59,15 @@ impl<'o> LibraryFolders<'o> {
     }
 }
 
-/// The system's folders.
-pub fn of_system() -> Vec<PathBuf> {
-    SYSTEM_LIBRARY_PATHS.iter().map(PathBuf::from).collect()
+/// Folders of the system's libraries for programs of the line's triple, in the order of Debian's GNU ld; other linkers search some of them.
+pub fn of_system(options: &Options) -> Vec<PathBuf> {
+    let host = options.host_triple.as_deref().and_then(host_triple::of_triple).unwrap_or(host_triple::NATIVE);
+    host.library_folders.into_iter().chain(SYSTEM_LIBRARY_PATHS).map(PathBuf::from).collect()
+}
+
+/// A folder of the system below a sysroot.
+pub fn below(root: &Path, folder: &Path) -> PathBuf {
+    root.join(folder.strip_prefix("/").unwrap_or(folder))
 }
 
 /// Locates the file of an input, in the folders of the line or else in those of the linker.

@@ -8,7 +8,7 @@ use offload_bundle::host_object::{self, FileKind, LibraryNeeds, host_symbols};
 
 use crate::cli::options::Options;
 use crate::host::input_files::InputFiles;
-use crate::host::library_folders::{self, SYSTEM_LIBRARY_PATHS};
+use crate::host::library_folders::{self, below};
 use crate::sys::mapped_file::Mapped;
 
 /// Collects the names, each with the library that has it. `folders` are those of `-rpath` and `-rpath-link`.
@@ -73,9 +73,7 @@ fn folders_of(options: &Options, folders: &[String]) -> Vec<PathBuf> {
     let of_line = folders.iter().map(Path::new).chain(options.library_paths.iter().map(PathBuf::as_path));
     let of_line = of_line.map(|folder| library_folders::in_sysroot(folder, sysroot));
     let of_variables = options.environment.library_paths.iter().cloned();
-    let of_system = SYSTEM_LIBRARY_PATHS.iter().map(PathBuf::from);
-    let in_sysroot = sysroot
-        .into_iter()
-        .flat_map(|root| SYSTEM_LIBRARY_PATHS.iter().map(move |folder| root.join(folder.trim_start_matches('/'))));
+    let of_system = library_folders::of_system(options);
+    let in_sysroot: Vec<_> = of_system.iter().filter_map(|folder| Some(below(sysroot?, folder))).collect();
     of_line.chain(of_variables).chain(in_sysroot).chain(of_system).collect()
 }

@@ -101,9 +101,10 @@ pub fn empty(like: Option<&[u8]>, triple: &str) -> Result<Object<'static>, Error
 
 /// The machine of a host triple.
 fn machine(triple: &str) -> Option<(Architecture, Endianness)> {
+    if let Some(host) = host_triple::of_triple(triple) {
+        return Some((host.architecture, Endianness::Little));
+    }
     let architecture = match triple.split('-').next()? {
-        processor if host_triple::is_x86_64(processor) => Architecture::X86_64,
-        "aarch64" | "arm64" => Architecture::Aarch64,
         "powerpc64le" | "ppc64le" => Architecture::PowerPc64,
         "riscv64" => Architecture::Riscv64,
         "loongarch64" => Architecture::LoongArch64,

@@ -17,8 +17,13 @@ pub enum Error {
     Read { file: PathBuf, source: io::Error },
     #[error("--override-image={kind}=: this version wraps the kinds {known}")]
     UnknownKind { kind: String, known: String },
-    #[error("{file}: --override-image=openmp= takes an ELF shared object for x86-64")]
+    #[error("{file}: --override-image=openmp= takes an ELF shared object for x86-64 or AArch64")]
     NotShared { file: String },
+    #[error(
+        "OpenMP's device code for {triple} cannot be linked into a program for {program}: the program's own linker makes it; compile with \
+         -fopenmp-targets={program}"
+    )]
+    OtherHost { triple: String, program: String },
     #[error("{file}: {source}; --override-image=cuda= takes a cubin")]
     NotCubin { file: String, source: FormatError },
     #[error("{file}: {reason}; --override-image=hip= takes an AMD GPU code object")]

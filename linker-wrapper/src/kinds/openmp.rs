@@ -4,10 +4,12 @@
 use std::ops::Range;
 
 use llvm_passes::registration;
+use object::Object;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadImage, OffloadKinds};
 
 use crate::cli::device_options::CUDA_TRIPLE;
+use crate::cli::host_triple;
 use crate::cli::options::Options;
 use crate::device::device_files::{self, LineTargets};
 use crate::device::targets::{DeviceImage, TargetImages};
@@ -32,10 +34,9 @@ use crate::sys::threads;
 /// The name of the kind.
 const NAME: &str = "openmp";
 
-/// What triples of NVIDIA's GPUs, AMD's GPUs and the host's processors begin with.
+/// What triples of NVIDIA's GPUs and AMD's GPUs begin with.
 const NVPTX: &str = "nvptx";
 const AMDGCN: &str = "amdgcn";
-const X86_64: &str = "x86_64";
 
 /// OpenMP.
 pub struct OpenMp;
@@ -46,12 +47,12 @@ impl Kind for OpenMp {
     }
 
     fn accepts(&self) -> &'static str {
-        "OpenMP images for amdgcn-amd-amdhsa, nvptx64-nvidia-cuda or x86_64"
+        "OpenMP images for amdgcn-amd-amdhsa, nvptx64-nvidia-cuda, x86_64 or aarch64"
     }
 
     fn takes(&self, image: &OffloadImage<'_>) -> bool {
-        let is_known = [NVPTX, AMDGCN, X86_64].iter().any(|machine| image.triple().starts_with(machine));
-        image.offload_kinds == OffloadKinds::OPENMP && is_known
+        let is_gpu = [NVPTX, AMDGCN].iter().any(|machine| image.triple().starts_with(machine));
+        image.offload_kinds == OffloadKinds::OPENMP && (is_gpu || host_triple::of_triple(image.triple()).is_some())
     }
 
     fn line_targets(&self, images: &[FoundImage<'_>], _options: &Options) -> LineTargets {
@@ -63,6 +64,8 @@ impl Kind for OpenMp {
         let of = |machine: &str| -> Vec<&'a FoundImage<'a>> {
             setup.images.iter().copied().filter(|found| found.image.triple().starts_with(machine)).collect()
         };
+        let of_host = |found: &&FoundImage<'_>| host_triple::of_triple(found.image.triple()).is_some();
+        let host: Vec<_> = setup.images.iter().copied().filter(of_host).collect();
         let Request { options, device, .. } = setup.request;
         if options.require.is_some() {
             return Err(Error::RequireOther { what: "images of OpenMP" }.into());
@@ -75,15 +78,17 @@ impl Kind for OpenMp {
         let sass = nvptx.iter().map(|target| Entry { arch: target.arch, from: target.arch }).collect();
         let entries = ImageEntries { sass, ptx: Vec::new() };
         let relocatable = options.relocatable;
-        Ok(Box::new(OpenMpLink { host: group(&of(X86_64)), nvptx, entries, amd, warnings, relocatable }))
+        Ok(Box::new(OpenMpLink { host: group(&host), nvptx, entries, amd, warnings, relocatable }))
     }
 
     fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors> {
         let bytes = content.bytes();
-        if host_object::file_kind(bytes) != FileKind::ElfShared {
+        let is_shared = host_object::file_kind(bytes) == FileKind::ElfShared;
+        let architecture = object::File::parse(bytes).ok().map(|file| file.architecture()).filter(|_| is_shared);
+        let Some(host) = architecture.and_then(host_triple::of_architecture) else {
             return Err(Error::NotShared { file: file.to_owned() }.into());
-        }
-        let image = ("x86_64-unknown-linux-gnu".to_owned(), String::new(), bytes.to_vec());
+        };
+        let image = (format!("{}-unknown-linux-gnu", host.name), String::new(), bytes.to_vec());
         Ok(Box::new(Images::new(&[image], false, None)))
     }
 }
@@ -138,6 +143,11 @@ impl OpenMpLink<'_> {
     fn link_host(&self, context: &LinkContext<'_>) -> Result<Vec<LinkedImage>, Errors> {
         if self.host.is_empty() {
             return Ok(Vec::new());
+        }
+        let program = &context.host_code.triple;
+        let is_other = |triple: &str| host_triple::of_triple(triple) != host_triple::of_triple(program);
+        if let Some(other) = self.host.iter().map(|target| &target.arch.triple).find(|triple| is_other(triple)) {
+            return Err(Error::OtherHost { triple: other.clone(), program: program.clone() }.into());
         }
         let machine = Host { link: context };
         let link = lto::DeviceLink {

@@ -19,7 +19,7 @@ use crate::sys::threads;
 
 /// The triple of the host code where no object says it.
 pub fn host_triple<'a>(request: &Request<'a>) -> &'a str {
-    request.options.host_triple.as_deref().unwrap_or_else(|| host_triple::of_machine(host_triple::NATIVE))
+    request.options.host_triple.as_deref().unwrap_or(host_triple::NATIVE.triple)
 }
 
 /// The registration object of one kind, with its images inside.

@@ -8,7 +8,7 @@ use offload_bundle::archive::{self, MemberData};
 use offload_bundle::host_object::{self, FileKind};
 
 use crate::cli::options::{Input, Options};
-use crate::host::library_folders::{self, LibraryFolders, SYSTEM_LIBRARY_PATHS};
+use crate::host::library_folders::{self, LibraryFolders};
 use crate::host::linker_script;
 use crate::reproduce::files::{self, Files};
 use crate::sys::mapped_file::Mapped;
@@ -65,7 +65,8 @@ impl Inputs<'_> {
     /// Finds a library in the system's folders below the sysroot, as host linkers do.
     fn in_sysroot(&self, input: &Input) -> Option<PathBuf> {
         let root = self.options.sysroot.as_ref()?;
-        let folders = SYSTEM_LIBRARY_PATHS.iter().map(|folder| root.join(folder.trim_start_matches('/')));
+        let folders = library_folders::of_system(self.options);
+        let folders = folders.iter().map(|folder| library_folders::below(root, folder));
         let below = Options { library_paths: folders.collect(), ..Options::default() };
         library_folders::locate(input, &below, &Vec::new).filter(|path| path.starts_with(root))
     }

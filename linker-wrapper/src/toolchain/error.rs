@@ -63,10 +63,19 @@ pub enum Error {
     NoRelease { program: PathBuf, status: ExitStatus },
     #[error(
         "{arch} needs PTX {needed}{}, but {tool} of CUDA {release} and this LLVM (PTX {NEWEST_PTX}) \
-         reach only PTX {spoken}; name a newer toolkit with --cuda-path=<dir>",
-        cuda_of(*.needed)
+         reach only PTX {spoken}; {}",
+        cuda_of(*.needed), way_out(*.needed)
     )]
     TargetTooNew { arch: GpuArch, needed: PtxVersion, spoken: PtxVersion, tool: PathBuf, release: CudaRelease },
+}
+
+/// What to do about a target that needs this PTX version.
+fn way_out(needed: PtxVersion) -> &'static str {
+    if needed > NEWEST_PTX {
+        "compile with clang for an earlier GPU whose code it runs, or with nvcc"
+    } else {
+        "name a newer toolkit with --cuda-path=<dir>"
+    }
 }
 
 fn kind(part: Part) -> &'static str {

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::cli::environment::DeviceEnvironment;
+use crate::cli::host_triple::NATIVE;
 use crate::cli::values::Part;
 use crate::diag::error::Errors;
 use crate::sys::process;
@@ -11,15 +12,11 @@ use crate::toolchain::error::Error;
 use crate::toolchain::versions;
 
 /// The folders of a toolkit's libraries, below its root.
-const LIBRARY_FOLDERS: [&str; 4] = if cfg!(target_arch = "aarch64") {
-    ["lib64", "lib", "targets/sbsa-linux/lib", "lib/aarch64-linux-gnu"]
-} else {
-    ["lib64", "lib", "targets/x86_64-linux/lib", "lib/x86_64-linux-gnu"]
-};
+const LIBRARY_FOLDERS: [&str; 4] = ["lib64", "lib", NATIVE.cuda_folders[0], NATIVE.cuda_folders[1]];
 /// Folders of the driver's library, in addition to the dynamic linker's own.
 const DRIVER_FOLDERS: [&str; 6] = [
-    if cfg!(target_arch = "aarch64") { "/usr/lib/aarch64-linux-gnu" } else { "/usr/lib/x86_64-linux-gnu" },
-    if cfg!(target_arch = "aarch64") { "/lib/aarch64-linux-gnu" } else { "/lib/x86_64-linux-gnu" },
+    NATIVE.library_folders[2],
+    NATIVE.library_folders[1],
     "/usr/lib64",
     "/usr/local/nvidia/lib64",
     "/usr/lib/wsl/lib",

@@ -30,7 +30,8 @@ pub(crate) fn initialize_host(triple: &str) {
     ONCE.call_once(|| {
         // SAFETY: static constructors run once, before anything of the code generator is used.
         unsafe { fatlink_construct_aarch64() };
-        let config = InitializationConfig { asm_parser: false, disassembler: false, ..Default::default() };
+        // OpenMP's device code may have inline assembly.
+        let config = InitializationConfig { disassembler: false, ..Default::default() };
         Target::initialize_aarch64(&config);
     });
 }

@@ -146,7 +146,7 @@ fn fatbin(arguments: &CreateArguments) -> Result<Vec<u8>> {
 fn concatenated(fatbin: Vec<u8>, arguments: &CreateArguments) -> Result<Vec<u8>> {
     let mode = arguments.options().concatenation().ok_or(Error::UncompressedConcatenation)?;
     let failed = |source| Error::ReadBack { output: arguments.output.clone(), source };
-    let new = recompress::concatenate_all(&fatbin, mode).map_err(failed)?;
+    let new = recompress::concatenate(&fatbin, mode).map_err(failed)?;
     Ok(if new.changed == 0 { fatbin } else { new.bytes })
 }
 

@@ -41,7 +41,7 @@ fn a_table_of_all_gpus() {
     let outcomes: Vec<String> = rows[4..].iter().map(|row| row[..3].join(" ")).collect();
     assert_eq!(outcomes[..3], ["sm_75 no-binary -", "sm_80 ptx 80", "sm_86 ptx 80"]);
     assert_eq!(outcomes[6], "sm_90 sass 90a");
-    assert_eq!(outcomes.len(), 12);
+    assert_eq!(outcomes.len(), 13);
 }
 
 #[test]

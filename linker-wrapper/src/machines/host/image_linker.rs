@@ -1,4 +1,4 @@
-//! Links device code for the host's own kind of processor (OpenMP on x86-64): the host linker links it to a shared library, with
+//! Links device code for the host's own kind of processor (OpenMP on the host's own processor): the host linker links it to a shared library, with
 //! the libraries of the host link.
 
 use std::ffi::{OsStr, OsString};

@@ -257,7 +257,7 @@ mod tests {
         let options = of(&["-O2", "-apply-controls=/a/tuned.bin", "--apply-controls", "b.bin"]);
         assert_eq!(files_of_ptxas(&options), [PathBuf::from("/a/tuned.bin"), "b.bin".into()]);
         assert_eq!(needed_here(&options).as_deref(), Some("ptxas reads /a/tuned.bin"));
-        assert_eq!(files_of_ptxas(&of(&["-maxrregcount", "32"])), [PathBuf::new(); 0]);
+        assert!(files_of_ptxas(&of(&["-maxrregcount", "32"])).is_empty());
     }
 
     #[test]

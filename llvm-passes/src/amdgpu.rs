@@ -113,10 +113,11 @@ pub fn code_object_version(module: &Module<'_>) -> Option<u64> {
 }
 
 /// Makes every definition internal that the code object does not export, as ld.lld decides it for a shared library: kernels, what is not
-/// hidden, and `keep`, the names that other objects define or reference, stay.
+/// hidden, what `llvm.used` and `llvm.compiler.used` list, and `keep`, the names that other objects define or reference, stay.
 pub fn internalize(module: &Module<'_>, keep: &BTreeSet<String>) {
     let mut visible = keep.clone();
     visible.extend(exported(module));
+    visible.extend(sys::used_names(module));
     // The optimizer may drop linkonce definitions; those of exported names must stay.
     visible.iter().for_each(|name| pipeline::make_weak(module, name));
     pipeline::internalize(module, &visible);

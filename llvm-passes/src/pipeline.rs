@@ -358,6 +358,7 @@ fn optimize_by(session: &Session, module: &Module<'_>, target: CodeTarget, passe
 pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<Vec<u8>, IrError> {
     let machine = machine(target)?;
     let activity = format!("{} {}", crash::GENERATING, target.arch);
+    sys::move_used_last(module);
     let text = crash::during(&activity, || machine.write_to_memory_buffer(module, FileType::Assembly));
     let text = check(session, Stage::CodeGeneration, target, text)?;
     let bytes = text.as_slice();

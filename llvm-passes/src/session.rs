@@ -32,6 +32,7 @@ impl Session {
         sys::initialize();
         let (context, sink) = (Context::create(), Box::new(DiagnosticSink::default()));
         sys::collect_diagnostics(&context, &sink);
+        sys::unique_debug_types(&context);
         let records = RemarkRecords::begin(&context);
         Session { context, sink, records }
     }

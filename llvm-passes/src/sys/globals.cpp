@@ -2,6 +2,7 @@
 
 #include "llvm-c/Core.h"
 #include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/Module.h"
 
 using namespace llvm;
 
@@ -14,4 +15,15 @@ extern "C" void fatlink_exclude_from_sanitizers(LLVMValueRef raw) {
   metadata.NoAddress = true;
   metadata.NoHWAddress = true;
   variable->setSanitizerMetadata(metadata);
+}
+
+// NVPTX's printer emits what a variable refers to before it, in the order of addresses in memory: another one in every process for these
+// lists. Behind all other variables, everything in them has been emitted.
+extern "C" void fatlink_move_used_last(LLVMModuleRef raw) {
+  Module *module = unwrap(raw);
+  for (const char *name : {"llvm.used", "llvm.compiler.used"})
+    if (GlobalVariable *list = module->getNamedGlobal(name)) {
+      module->removeGlobalVariable(list);
+      module->insertGlobalVariable(list);
+    }
 }

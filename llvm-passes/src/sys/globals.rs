@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use inkwell::llvm_sys::core as llvm;
-use inkwell::llvm_sys::prelude::LLVMValueRef;
+use inkwell::llvm_sys::prelude::{LLVMModuleRef, LLVMValueRef};
 use inkwell::llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMVisibility, comdat};
 use inkwell::module::Module;
@@ -15,12 +15,19 @@ use super::copy_text;
 
 unsafe extern "C" {
     fn fatlink_exclude_from_sanitizers(variable: LLVMValueRef);
+    fn fatlink_move_used_last(module: LLVMModuleRef);
 }
 
 /// Keeps sanitizers from changing the layout of a variable that a runtime reads.
 pub(crate) fn exclude_from_sanitizers(variable: GlobalValue<'_>) {
     // SAFETY: the value is a variable of a live module.
     unsafe { fatlink_exclude_from_sanitizers(variable.as_value_ref()) }
+}
+
+/// Moves `llvm.used` and `llvm.compiler.used` behind all other variables, so that NVPTX's printer emits the same text in every process.
+pub(crate) fn move_used_last(module: &Module<'_>) {
+    // SAFETY: the module is alive, and nothing holds the lists.
+    unsafe { fatlink_move_used_last(module.as_mut_ptr()) }
 }
 
 /// The bytes that a variable takes; 0 if its type does not say, as that of an array of unknown length.

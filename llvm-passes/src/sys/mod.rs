@@ -58,13 +58,13 @@ pub(crate) use copies::{begin_copies, end_copies};
 pub(crate) use diagnostics::{Diagnostic, DiagnosticSink, collect_diagnostics};
 pub(crate) use globals::{
     Indirect, add_hidden_alias, allocated_size, exclude_from_sanitizers, indirects, is_used, leave_comdat,
-    replace_reflect_calls, take_structors,
+    move_used_last, replace_reflect_calls, take_structors,
 };
 pub(crate) use metadata::{embedded_objects, metadata_strings};
 pub use modules::DebugKind;
 pub(crate) use modules::{
     copy_data_layout, debug_information, drop_host_uses, hash, integer_module_flag, link_modules, load_bodies,
-    read_lazily, set_module_flag,
+    read_lazily, set_module_flag, unique_debug_types, used_names,
 };
 pub use mover::{How, Visibility};
 pub(crate) use mover::{Mover, delete_body};

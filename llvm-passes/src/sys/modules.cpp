@@ -26,6 +26,21 @@ extern "C" void fatlink_upgrade_kernels(LLVMModuleRef module) {
   llvm::UpgradeNVVMAnnotations(*llvm::unwrap(module));
 }
 
+// Has units that are read in this context share the types of debug information that they declare alike, as LLVM's LTO does.
+extern "C" void fatlink_unique_debug_types(LLVMContextRef context) {
+  unwrap(context)->enableDebugTypeODRUniquing();
+}
+
+// Passes the names in llvm.used and llvm.compiler.used on.
+extern "C" void fatlink_visit_used(LLVMModuleRef module, void *reader,
+                                   void (*read)(void *, const char *, size_t)) {
+  SmallVector<GlobalValue *, 16> used;
+  collectUsedGlobalVariables(*unwrap(module), used, /*CompilerUsed=*/false);
+  collectUsedGlobalVariables(*unwrap(module), used, /*CompilerUsed=*/true);
+  for (GlobalValue *value : used)
+    read(reader, value->getName().data(), value->getName().size());
+}
+
 // Returns 0 for none, 1 for lines alone, 2 for full debug information.
 extern "C" int fatlink_debug_information(LLVMModuleRef module) {
   int found = 0;

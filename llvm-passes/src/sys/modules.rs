@@ -1,11 +1,12 @@
 //! Parsing and merging modules; their flags and debug information.
 
+use std::collections::BTreeSet;
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
 use inkwell::context::{AsContextRef, Context};
 use inkwell::llvm_sys::core as llvm;
-use inkwell::llvm_sys::prelude::{LLVMMemoryBufferRef, LLVMModuleRef};
+use inkwell::llvm_sys::prelude::{LLVMContextRef, LLVMMemoryBufferRef, LLVMModuleRef};
 use inkwell::llvm_sys::{bit_reader, linker};
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
@@ -29,6 +30,12 @@ pub enum DebugKind {
 unsafe extern "C" {
     fn fatlink_upgrade_kernels(module: LLVMModuleRef);
     fn fatlink_load_bodies(module: LLVMModuleRef) -> *mut c_char;
+    fn fatlink_unique_debug_types(context: LLVMContextRef);
+    fn fatlink_visit_used(
+        module: LLVMModuleRef,
+        reader: *mut c_void,
+        read: extern "C" fn(*mut c_void, *const c_char, usize),
+    );
     fn fatlink_debug_information(module: LLVMModuleRef) -> i32;
     fn fatlink_drop_host_uses(module: LLVMModuleRef);
     fn fatlink_set_module_flag(module: LLVMModuleRef, name: *const c_char, length: usize, value: u32);
@@ -69,6 +76,26 @@ pub(crate) fn load_bodies(module: &Module<'_>) -> Result<(), String> {
         None => Ok(()),
         Some(message) => Err(message),
     }
+}
+
+/// Has the units that are read in a context share the types of debug information that they declare alike, as LLVM's LTO does.
+pub(crate) fn unique_debug_types(context: &Context) {
+    // SAFETY: the context is alive, and no module has been read in it.
+    unsafe { fatlink_unique_debug_types(context.as_ctx_ref()) }
+}
+
+/// The names in `llvm.used` and `llvm.compiler.used`.
+pub(crate) fn used_names(module: &Module<'_>) -> BTreeSet<String> {
+    extern "C" fn read(names: *mut c_void, name: *const c_char, length: usize) {
+        // SAFETY: `names` is the set below, which nothing else uses during the call; the name is alive during the call.
+        let (names, name) =
+            unsafe { (&mut *names.cast::<BTreeSet<String>>(), std::slice::from_raw_parts(name.cast::<u8>(), length)) };
+        names.insert(String::from_utf8_lossy(name).into_owned());
+    }
+    let mut names = BTreeSet::new();
+    // SAFETY: the module is alive, and the callback fits the set.
+    unsafe { fatlink_visit_used(module.as_mut_ptr(), (&raw mut names).cast(), read) };
+    names
 }
 
 /// Removes clang's list of what only host code uses and another unit defines.

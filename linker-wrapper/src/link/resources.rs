@@ -21,7 +21,7 @@ use crate::profile::recorder::Recorder;
 use crate::sys::cache::{self, ObjectResults, UnitFactsCache};
 use crate::sys::jobserver::Limit;
 use crate::sys::memory::Budget;
-use crate::sys::temp_files::TempFiles;
+use crate::sys::temp_files::{self, TempFiles};
 
 /// What a link knows of its process.
 #[derive(Clone, Copy)]
@@ -143,6 +143,9 @@ fn prepare_for_failures(request: &Request<'_>, mode: LinkMode, arguments: &[OsSt
     let Request { program, options, output, .. } = *request;
     crash_report::on_fatal_error(if mode.is_diagnosis() { None } else { Some(arguments) });
     let kept = requests::saved_files(options, output).filter(|_| !request.mode.dry);
+    if let (Some(folder), Some(_)) = (&options.temps_folder, &kept) {
+        temp_files::create_folder_of_kept(folder)?;
+    }
     let temp_files = TempFiles::new(kept.as_deref())?;
     llvm_passes::crash::prepare(program, &temp_files.folder().unwrap_or(Path::new("")).to_string_lossy());
     if !mode.is_diagnosis() {

@@ -18,6 +18,8 @@ pub enum Error {
     TemporaryFolder { place: PathBuf, source: io::Error },
     #[error("cannot start {program}: {}", reason(.source))]
     Start { program: PathBuf, source: io::Error },
+    #[error("cannot create the folder {folder}: {}", reason(.source))]
+    KeptFiles { folder: PathBuf, source: io::Error },
     #[error("cannot watch for signals: {source}")]
     Signals { source: io::Error },
     #[error(

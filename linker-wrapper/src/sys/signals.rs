@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ};
 
 use crate::diag::error::Errors;
 use crate::sys::error::Error;
@@ -14,7 +14,8 @@ use crate::sys::threads;
 /// The system refuses the handlers or the thread.
 pub fn before_end(clean_up: fn()) -> Result<(), Errors> {
     let cannot = |source| Error::Signals { source };
-    let ending = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU];
+    // Batch systems send the user's signals before a limit.
+    let ending = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU];
     let mut signals = signal_hook::iterator::Signals::new(ending).map_err(cannot)?;
     // With any handler for SIGXFSZ, exceeding the file size limit (ulimit -f) is an error of the write.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(cannot)?;

@@ -53,6 +53,15 @@ pub enum TempFiles {
     Kept(PathBuf),
 }
 
+/// Creates the folder of `--save-temps=` and those above it.
+///
+/// # Errors
+/// It cannot be created.
+pub fn create_folder_of_kept(folder: &Path) -> Result<(), Errors> {
+    let cannot = |source| Error::KeptFiles { folder: folder.to_owned(), source };
+    Ok(std::fs::create_dir_all(folder).map_err(cannot)?)
+}
+
 impl TempFiles {
     /// Creates the folder under `TMPDIR` and installs the signal handlers. `kept` is the output next to which files are saved
     /// instead.

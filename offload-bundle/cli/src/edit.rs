@@ -30,6 +30,8 @@ pub enum Destination {
     /// Nowhere.
     DryRun,
     File(PathBuf),
+    /// A file in a folder that does not exist yet.
+    InNewFolder(PathBuf),
 }
 
 impl EditArguments {
@@ -41,6 +43,9 @@ impl EditArguments {
             None => Err(Error::NoDestination),
             // A wheel is installed only under its own name.
             Some(folder) if folder.is_dir() => Ok(Destination::File(folder.join(file.file_name().unwrap_or_default()))),
+            Some(folder) if folder.as_os_str().as_encoded_bytes().ends_with(b"/") => {
+                Ok(Destination::InNewFolder(folder.join(file.file_name().unwrap_or_default())))
+            }
             Some(path) => Ok(Destination::File(path.clone())),
         }
     }
@@ -71,7 +76,16 @@ pub fn run(
 ) -> Result<CommandOutput> {
     let path = match destination {
         Destination::DryRun => None,
-        Destination::File(path) => Some(path.as_path()),
+        Destination::File(path) | Destination::InNewFolder(path) => Some(path.as_path()),
+    };
+    // The folder of an edit that fails or changes nothing is not made.
+    let accept = &|changes: bool| {
+        accept()?;
+        let folder = match destination {
+            Destination::InNewFolder(path) if changes => path.parent().unwrap_or(path),
+            _ => return Ok(()),
+        };
+        std::fs::create_dir_all(folder).map_err(|source| Error::CreateFolder { path: folder.to_owned(), source })
     };
     let (files, size_before, size_after) = if packages::is_zip(file)? {
         wheel::rewrite(file, path, edit, accept)?
@@ -99,11 +113,11 @@ fn of_file(
     file: &Path,
     path: Option<&Path>,
     edit: &Edit<'_>,
-    accept: &dyn Fn() -> Result<()>,
+    accept: &dyn Fn(bool) -> Result<()>,
 ) -> Result<(Vec<FileChange>, u64, u64)> {
     let data = input::bytes(file)?;
     let edited = edit(file, &data)?;
-    accept()?;
+    accept(edited.is_some())?;
     let Some(edited) = edited else { return Ok((Vec::new(), 0, 0)) };
     let change = FileChange::new(&file.display().to_string(), &data, &edited)?;
     if let Some(path) = path {

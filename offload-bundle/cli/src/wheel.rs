@@ -25,17 +25,17 @@ struct Changed {
 }
 
 /// Edits the files of a wheel that may hold device images, and writes the result to `path`, if that is given. Returns the changes, and the
-/// sizes of the wheel before and after.
+/// sizes of the wheel before and after. `accept` is told whether anything changes.
 pub fn rewrite(
     file: &Path,
     path: Option<&Path>,
     edit: &Edit<'_>,
-    accept: &dyn Fn() -> Result<()>,
+    accept: &dyn Fn(bool) -> Result<()>,
 ) -> Result<(Vec<FileChange>, u64, u64)> {
     let mut wheel = Wheel::open(file)?;
     let record = wheel.record()?;
     let (changed, mut changes) = wheel.edited(edit)?;
-    accept()?;
+    accept(!changed.is_empty())?;
     if changed.is_empty() {
         return Ok((Vec::new(), 0, 0));
     }

@@ -10,14 +10,14 @@ use inkwell::module::{Linkage, Module};
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, RelocMode, Target, TargetMachine, TargetTriple};
 use inkwell::values::{FunctionValue, GlobalValue, UnnamedAddress};
-use offload_bundle::amdgpu::Registers;
+use offload_bundle::amdgpu::PointerCalls;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BitcodeError, CodegenError, IrError, LlvmError, Stage};
 use crate::pipeline::{self, NamedBitcode, OptLevel};
 use crate::reference_graph::{self, ReferenceGraph};
 use crate::session::Session;
-use crate::{crash, symbols, sys};
+use crate::{crash, sys};
 
 /// The triple of HIP's code.
 pub const TRIPLE: &str = "amdgcn-amd-amdhsa";
@@ -165,8 +165,8 @@ pub fn optimize(session: &Session, module: &Module<'_>, target: &AmdTarget) -> R
 /// The code of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionCode {
-    /// A relocatable object, with the registers that functions of it need which other partitions may call through pointers.
-    Object(Vec<u8>, Registers),
+    /// A relocatable object, with what calls through pointers mean for its kernels and for those of other partitions.
+    Object(Vec<u8>, PointerCalls),
     /// The optimized code calls these functions of other partitions by name, so that LLVM cannot know what their kernels need.
     Calls(Vec<String>),
 }
@@ -193,9 +193,8 @@ pub fn emit_partition(session: &Session, module: &Module<'_>, target: &AmdTarget
     if !called.is_empty() {
         return Ok(PartitionCode::Calls(called));
     }
-    let shares_functions = module.get_functions().any(is_shared);
-    let (object, registers) = emit(session, module, target, true)?;
-    Ok(PartitionCode::Object(object, if shares_functions { registers } else { Registers::default() }))
+    let (object, calls) = emit(session, module, target, true)?;
+    Ok(PartitionCode::Object(object, calls))
 }
 
 /// A function that uses local memory (LDS) although no kernel of its program is known to call it, which LLVM compiles to a trap.
@@ -219,13 +218,6 @@ pub fn trapping_uses(session: &Session, module: &Module<'_>) -> Vec<TrappingUse>
     functions.into_iter().map(variables).collect()
 }
 
-/// Whether other partitions may have the address of a function.
-fn is_shared(function: FunctionValue<'_>) -> bool {
-    function.count_basic_blocks() > 0
-        && !symbols::is_kernel(function)
-        && !matches!(function.get_linkage(), Linkage::Internal | Linkage::Private)
-}
-
 /// Makes every function visible, so that code generation does not leave out those that nothing calls.
 pub fn expose_functions(module: &Module<'_>) {
     let local = module.get_functions().filter(|function| {
@@ -234,8 +226,7 @@ pub fn expose_functions(module: &Module<'_>) {
     local.for_each(|function| function.set_linkage(Linkage::External));
 }
 
-/// Emits a relocatable object. The registers are the most of each kind that a function of it needs which is no kernel, without the scalar
-/// registers that the hardware adds.
+/// Emits a relocatable object, and tells what calls through pointers mean for its kernels.
 ///
 /// # Errors
 /// [`IrError::Codegen`].
@@ -243,7 +234,7 @@ pub fn emit_object(
     session: &Session,
     module: &Module<'_>,
     target: &AmdTarget,
-) -> Result<(Vec<u8>, Registers), IrError> {
+) -> Result<(Vec<u8>, PointerCalls), IrError> {
     emit(session, module, target, false)
 }
 
@@ -252,7 +243,7 @@ fn emit(
     module: &Module<'_>,
     target: &AmdTarget,
     is_part: bool,
-) -> Result<(Vec<u8>, Registers), IrError> {
+) -> Result<(Vec<u8>, PointerCalls), IrError> {
     let machine = machine(target)?;
     sys::use_sections(&machine);
     let activity = format!("{} {}", crash::GENERATING, target.name());

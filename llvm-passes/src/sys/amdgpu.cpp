@@ -2,6 +2,7 @@
 
 #include "llvm-c/Core.h"
 #include "llvm-c/TargetMachine.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/CodeGen/MachineModuleInfo.h"
@@ -21,6 +22,8 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Triple.h"
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 
@@ -100,17 +103,115 @@ static void keepResourceSymbols(const Module &module, MCContext &context) {
 }
 
 // The value that code generation gave to a symbol, if it did.
-static bool readSymbol(MCContext &context, const char *name, int64_t &value) {
+static bool readSymbol(MCContext &context, const Twine &name, int64_t &value) {
   const MCSymbol *symbol = context.lookupSymbol(name);
   return symbol && symbol->isVariable() && symbol->getVariableValue()->evaluateAsAbsolute(value);
 }
 
-// Emits an object for `read`, and stores the most vector, accumulation and scalar registers that a function needs which is no kernel. LLVM
-// computes them for kernels that call unknown functions, in symbols that no object has; they live in the context of the assembler, which is
-// therefore one that outlives the passes. The object of a part of a program has the symbols with the registers of its kernels. Returns a
-// message for LLVMDisposeMessage, or null on success.
+// Vector, accumulation and scalar registers.
+using Registers = std::array<int64_t, 3>;
+
+// The symbols that stand for all functions of a module in the expressions of what calls through pointers.
+static const char *const ofAllFunctions[] = {"amdgpu.max_num_vgpr", "amdgpu.max_num_agpr", "amdgpu.max_num_sgpr"};
+
+// The registers of a function with all that it calls. Names of local functions are those of local labels.
+static bool readRegisters(MCContext &context, const Function &function, Registers &registers) {
+  const char *const names[] = {".num_vgpr", ".num_agpr", ".numbered_sgpr"};
+  for (size_t index = 0; index < registers.size(); ++index)
+    if (!readSymbol(context, function.getName() + names[index], registers[index]) &&
+        !readSymbol(context, ".L" + function.getName() + names[index], registers[index]))
+      return false;
+  return true;
+}
+
+// Gives the symbols of all functions other values.
+static void assume(MCContext &context, int64_t registers) {
+  for (const char *name : ofAllFunctions)
+    if (MCSymbol *symbol = context.lookupSymbol(name))
+      symbol->setVariableValue(MCConstantExpr::create(registers, context));
+}
+
+static bool isKernel(const Function &function) {
+  return function.getCallingConv() == CallingConv::AMDGPU_KERNEL && !function.isDeclaration();
+}
+
+static bool callsThroughPointers(const Module &module) {
+  for (const Function &function : module)
+    for (const BasicBlock &block : function)
+      for (const Instruction &instruction : block)
+        if (const auto *call = dyn_cast<CallBase>(&instruction); call && call->isIndirectCall())
+          return true;
+  return false;
+}
+
+// The registers of a function with all that it calls by name. LLVM's expression for one that calls through pointers leaves out what it calls by
+// name, as the symbols of all functions cover that, so the calls are followed here.
+static bool readReached(MCContext &context, const Function &start, Registers &registers) {
+  SmallPtrSet<const Function *, 16> seen = {&start};
+  SmallVector<const Function *, 16> open = {&start};
+  registers = {0, 0, 0};
+  while (!open.empty()) {
+    const Function &function = *open.pop_back_val();
+    Registers found;
+    if (!readRegisters(context, function, found))
+      return false;
+    for (size_t index = 0; index < registers.size(); ++index)
+      registers[index] = std::max(registers[index], found[index]);
+    for (const BasicBlock &block : function)
+      for (const Instruction &instruction : block)
+        if (const auto *call = dyn_cast<CallBase>(&instruction)) {
+          const auto *callee = dyn_cast<Function>(call->getCalledOperand()->stripPointerCastsAndAliases());
+          if (callee && !callee->isDeclaration() && seen.insert(callee).second)
+            open.push_back(callee);
+        }
+  }
+  return true;
+}
+
+// Replaces the registers of all functions by those of the functions that may be called through a pointer: their address is taken, or other
+// modules may take it. Passes each kernel that calls through pointers to `visit`, with its registers without those functions. Does neither if
+// code generation left out a symbol.
+static void narrow(const Module &module, MCContext &context, Registers &functions, void *visitor,
+                   void (*visit)(void *, const char *, size_t, const int64_t *)) {
+  Registers most = {0, 0, 0}, found;
+  SmallVector<const Function *, 16> kernels;
+  constexpr int64_t moreThanAny = 4096;
+  assume(context, moreThanAny);
+  for (const Function &function : module)
+    if (isKernel(function)) {
+      if (!readRegisters(context, function, found))
+        return;
+      if (is_contained(found, moreThanAny))
+        kernels.push_back(&function);
+    }
+  assume(context, 0);
+  for (const Function &function : module) {
+    if (function.isDeclaration() || isKernel(function) || (function.hasLocalLinkage() && !function.hasAddressTaken()))
+      continue;
+    if (!readReached(context, function, found))
+      return;
+    for (size_t index = 0; index < most.size(); ++index)
+      most[index] = std::max(most[index], found[index]);
+  }
+  SmallVector<Registers, 16> without;
+  for (const Function *kernel : kernels) {
+    if (!readReached(context, *kernel, found))
+      return;
+    without.push_back(found);
+  }
+  for (const auto &[kernel, registers] : zip(kernels, without))
+    visit(visitor, kernel->getName().data(), kernel->getName().size(), registers.data());
+  functions = most;
+}
+
+// Emits an object for `read`, and stores the most vector, accumulation and scalar registers that a function needs which may be called through
+// a pointer. LLVM computes them for kernels that call unknown functions, in symbols that no object has; they live in the context of the
+// assembler, which is therefore one that outlives the passes. Passes the kernels that do so to `visit`, with their registers without those
+// functions. The object of a part of a program, and of one that calls through pointers, has the symbols with the registers of its kernels.
+// Returns a message for LLVMDisposeMessage, or null on success.
 extern "C" char *fatlink_emit_amd_object(LLVMModuleRef rawModule, LLVMTargetMachineRef rawMachine, bool isPart,
-                                         int64_t registers[3], void *reader, void (*read)(void *, const char *, size_t)) {
+                                         int64_t registers[3], void *reader, void (*read)(void *, const char *, size_t),
+                                         void *visitor, void (*visit)(void *, const char *, size_t, const int64_t *)) {
   Module &module = *unwrap(rawModule);
   TargetMachine &machine = *reinterpret_cast<TargetMachine *>(rawMachine);
   module.setDataLayout(machine.createDataLayout());
@@ -121,7 +222,7 @@ extern "C" char *fatlink_emit_amd_object(LLVMModuleRef rawModule, LLVMTargetMach
 #endif
                     false);
   context.setObjectFileInfo(machine.getObjFileLowering());
-  if (isPart)
+  if (isPart || callsThroughPointers(module))
     keepResourceSymbols(module, context);
   SmallVector<char, 0> object;
   raw_svector_ostream stream(object);
@@ -130,10 +231,12 @@ extern "C" char *fatlink_emit_amd_object(LLVMModuleRef rawModule, LLVMTargetMach
   if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile, true, info))
     return LLVMCreateMessage("this target has no object files");
   passes.run(module);
-  const char *const names[] = {"amdgpu.max_num_vgpr", "amdgpu.max_num_agpr", "amdgpu.max_num_sgpr"};
-  for (size_t index = 0; index < 3; ++index)
-    if (!readSymbol(context, names[index], registers[index]))
+  Registers functions;
+  for (size_t index = 0; index < functions.size(); ++index)
+    if (!readSymbol(context, ofAllFunctions[index], functions[index]))
       return LLVMCreateMessage("LLVM does not tell the registers of functions");
+  narrow(module, context, functions, visitor, visit);
+  std::copy(functions.begin(), functions.end(), registers);
   read(reader, object.data(), object.size());
   return nullptr;
 }

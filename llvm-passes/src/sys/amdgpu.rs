@@ -6,7 +6,7 @@ use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use inkwell::llvm_sys::target_machine::LLVMTargetMachineRef;
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
-use offload_bundle::amdgpu::Registers;
+use offload_bundle::amdgpu::{PointerCalls, Registers};
 
 use super::constructors::initialize_amdgpu;
 use super::{copy_text, take_message};
@@ -33,6 +33,8 @@ unsafe extern "C" {
         registers: *mut i64,
         reader: *mut c_void,
         read: extern "C" fn(*mut c_void, *const c_char, usize),
+        visitor: *mut c_void,
+        visit: extern "C" fn(*mut c_void, *const c_char, usize, *const i64),
     ) -> *mut c_char;
 }
 
@@ -74,25 +76,38 @@ pub(crate) fn local_memory_of(module: &Module<'_>, function: &str) -> Vec<String
     names
 }
 
-/// Emits a relocatable object. The registers are the most of each kind that a function needs which is no kernel, without the scalar
-/// registers that the hardware adds. The object of a part of a program has the symbols with the registers of its kernels.
+/// Emits a relocatable object, and tells what calls through pointers mean for its kernels. The object of a part of a program, and of one with
+/// such calls, has the symbols with the registers of its kernels.
 pub(crate) fn emit_amd_object(
     module: &Module<'_>,
     machine: &TargetMachine,
     is_part: bool,
-) -> Result<(Vec<u8>, Registers), String> {
+) -> Result<(Vec<u8>, PointerCalls), String> {
     extern "C" fn read(object: *mut c_void, bytes: *const c_char, length: usize) {
         // SAFETY: `object` is the one below, which nothing else uses during the call; the bytes are alive during the call.
         unsafe { (*object.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(bytes.cast(), length)) };
     }
+    extern "C" fn add(kernels: *mut c_void, name: *const c_char, length: usize, registers: *const i64) {
+        // SAFETY: `kernels` is the list below, which nothing else uses during the call; the name and the three numbers are alive during it.
+        unsafe {
+            let registers = counted([*registers, *registers.add(1), *registers.add(2)]);
+            (*kernels.cast::<Vec<(String, Registers)>>()).push((copy_text(name, length), registers));
+        }
+    }
     let mut object: Vec<u8> = Vec::new();
+    let mut kernels: Vec<(String, Registers)> = Vec::new();
     let mut registers = [0_i64; 3];
     let (module, machine) = (module.as_mut_ptr(), machine.as_mut_ptr());
-    // SAFETY: module and machine are alive, there is room for three numbers, the callback fits the object; a message is ours to free.
+    // SAFETY: module and machine are alive, there is room for three numbers, the callbacks fit object and list; a message is ours to free.
     let failure = unsafe {
-        let reader = (&raw mut object).cast();
-        take_message(fatlink_emit_amd_object(module, machine, is_part, registers.as_mut_ptr(), reader, read))
+        let (reader, visitor) = ((&raw mut object).cast(), (&raw mut kernels).cast());
+        let registers = registers.as_mut_ptr();
+        take_message(fatlink_emit_amd_object(module, machine, is_part, registers, reader, read, visitor, add))
     };
+    failure.map_or(Ok((object, PointerCalls { functions: counted(registers), kernels })), Err)
+}
+
+fn counted(registers: [i64; 3]) -> Registers {
     let [vgprs, agprs, sgprs] = registers.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-    failure.map_or(Ok((object, Registers { vgprs, agprs, sgprs })), Err)
+    Registers { vgprs, agprs, sgprs }
 }

@@ -6,7 +6,7 @@ use object::elf::{FileHeader64, SHF_EXCLUDE, SHT_NOTE};
 use object::read::elf::{ElfFile64, NoteIterator, SectionHeader};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolIndex};
 
-use super::descriptor::{Descriptor, RegisterFile, Registers};
+use super::descriptor::{Descriptor, PointerCalls, RegisterFile, Registers};
 use super::header;
 use super::metadata::{KernelMetadata, Metadata, NOTE_NAME, NOTE_TYPE};
 use crate::FormatError;
@@ -223,7 +223,7 @@ impl PartObject {
             return Err(FormatError::unsupported(0, "formats of printf in an object of several"));
         }
         let kernels = code.kernels()?;
-        // What cannot be recomputed cannot be raised.
+        // What cannot be recomputed cannot be settled.
         if let Some(kernel) = kernels.iter().find(|kernel| !is_understood(kernel, file)) {
             let name = &kernel.metadata.name;
             return Err(FormatError::unsupported(kernel.offset, format!("register counts of the kernel {name}")));
@@ -236,15 +236,24 @@ impl PartObject {
         FormatError::damaged(0, "objects of one program with different metadata")
     }
 
-    /// Gives kernels that call unknown functions at least these registers. Scalar registers are those without what the hardware adds.
-    pub fn raise(&mut self, functions: Registers) {
-        let calls_unknown = |kernel: &&Kernel| kernel.symbols.is_some_and(|symbols| symbols.calls_unknown());
-        for kernel in self.kernels.iter().filter(calls_unknown) {
+    /// Gives kernels that call through pointers the registers of all functions that may be called so. Returns whether that changes any.
+    ///
+    /// LLVM gives them those of all functions of their object, whether their address is taken or not.
+    pub fn settle(&mut self, calls: &PointerCalls) -> bool {
+        let known: BTreeMap<&str, Registers> = calls.kernels.iter().map(|(name, own)| (name.as_str(), *own)).collect();
+        let mut changes = false;
+        for kernel in &self.kernels {
             let Some(own) = kernel.registers() else { continue };
-            let registers = own.max(kernel.with_added_sgprs(functions));
+            let calls_unknown = kernel.symbols.is_some_and(|symbols| symbols.calls_unknown());
+            let registers = match known.get(kernel.metadata.name.as_str()) {
+                Some(base) => kernel.with_added_sgprs(base.max(calls.functions)),
+                None if calls_unknown => own.max(kernel.with_added_sgprs(calls.functions)),
+                None => continue,
+            };
             if registers == own {
                 continue;
             }
+            changes = true;
             self.metadata.set_registers(&kernel.metadata.name, registers);
             let raised = kernel.descriptor.with_registers(registers, self.file);
             for (field, word) in raised.words() {
@@ -255,6 +264,7 @@ impl PartObject {
                 }
             }
         }
+        changes
     }
 
     /// Takes the metadata out of the object: the linker leaves out the section of its note.

@@ -65,6 +65,24 @@ impl Registers {
     }
 }
 
+/// What calls through pointers mean for the registers of an object's kernels. Scalar registers are those without what the hardware adds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PointerCalls {
+    /// The most registers of each kind that a function needs which may be called through a pointer.
+    pub functions: Registers,
+    /// The kernels that call through pointers, with what they need without those functions.
+    pub kernels: Vec<(String, Registers)>,
+}
+
+impl PointerCalls {
+    /// Those of two objects of one program.
+    #[must_use]
+    pub fn joined(mut self, other: Self) -> Self {
+        self.kernels.extend(other.kernels);
+        PointerCalls { functions: self.functions.max(other.functions), kernels: self.kernels }
+    }
+}
+
 /// How a generation of GPUs counts registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegisterFile {

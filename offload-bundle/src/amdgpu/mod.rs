@@ -10,7 +10,7 @@ mod target_id;
 mod uses;
 
 pub use code::{Code, Kernel, PartObject, ResourceSymbols, metadata_object};
-pub use descriptor::{Descriptor, RegisterFile, Registers};
+pub use descriptor::{Descriptor, PointerCalls, RegisterFile, Registers};
 pub use functions::Resources;
 pub use gpus::{Fit, GPUS, Gpu, Misfit, SPIRV_PROCESSOR};
 pub use machine::{CodeHeader, EM_AMDGPU, header, is_code};

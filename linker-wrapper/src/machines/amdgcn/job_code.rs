@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use llvm_passes::amdgpu::AmdTarget;
-use offload_bundle::amdgpu::Registers;
+use offload_bundle::amdgpu::PointerCalls;
 use serde::{Deserialize, Serialize};
 
 use crate::sys::written_path;
@@ -25,6 +25,6 @@ pub struct AmdCode {
 pub struct AmdMade {
     /// Functions of other partitions that the code calls by name; it has no object then.
     pub calls: Vec<String>,
-    /// What functions of the object need that other partitions may call through pointers.
-    pub functions: Registers,
+    /// What calls through pointers mean for its kernels and for those of other partitions.
+    pub pointer_calls: PointerCalls,
 }

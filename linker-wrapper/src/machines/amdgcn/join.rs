@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use llvm_passes::amdgpu::{AmdTarget, TRAP_WARNING};
 use llvm_passes::session::Message;
 use offload_bundle::FormatError;
-use offload_bundle::amdgpu::{Metadata, PartObject, Registers, metadata_object};
+use offload_bundle::amdgpu::{Metadata, PartObject, PointerCalls, metadata_object};
 
 use crate::device::symbol_errors::named;
 use crate::device::targets::Code;
@@ -42,7 +42,7 @@ pub fn join<'a>(
             if machine.link.request.mode.show {
                 messages::show(format_args!(" # {}: not cut into jobs: {reason}", target.images.arch));
             }
-            let (objects, messages) = plain(again(machine)?);
+            let (objects, messages) = whole(again(machine)?);
             (objects, messages, false)
         }
     };
@@ -77,28 +77,54 @@ fn fitted(is_whole: bool, parts: Vec<Compiled<AmdObject>>) -> Result<Objects, St
     if !calls.is_empty() {
         return Err(format!("a partition calls {} of another one", calls.join(", ")));
     }
-    let functions = parts.iter().map(|part| part.code.functions).fold(Registers::default(), Registers::max);
-    let (objects, messages) = plain(parts);
     if is_whole {
-        return Ok((objects, messages));
+        return Ok(whole(parts));
     }
-    fit_together(objects, functions).map(|objects| (objects, messages)).map_err(|error| error.to_string())
+    let calls = pointer_calls(&parts);
+    let (objects, messages) = plain(parts);
+    let fitted = fit_together(objects, &calls).map_err(|error| error.to_string())?;
+    Ok((fitted.objects, messages))
 }
 
-/// Makes objects of one program fit together: kernels that call unknown functions get the registers of all `functions` that they may call,
-/// and the metadata of all objects becomes that of one.
+/// The object of a program in one piece. What cannot be settled has the registers that LLVM gave it, which are enough.
+fn whole(parts: Vec<Compiled<AmdObject>>) -> Objects {
+    let calls = pointer_calls(&parts);
+    let (objects, messages) = plain(parts);
+    if calls.kernels.is_empty() {
+        return (objects, messages);
+    }
+    let settled = fit_together(objects.clone(), &calls).ok().filter(|fitted| fitted.changes);
+    (settled.map_or(objects, |fitted| fitted.objects), messages)
+}
+
+fn pointer_calls(parts: &[Compiled<AmdObject>]) -> PointerCalls {
+    parts.iter().map(|part| part.code.pointer_calls.clone()).fold(PointerCalls::default(), PointerCalls::joined)
+}
+
+/// Objects of one program, and one with the metadata of all.
+struct Fitted {
+    objects: Vec<Vec<u8>>,
+    /// Whether kernels have other registers now.
+    changes: bool,
+}
+
+/// Makes objects of one program fit together: kernels that call through pointers get the registers of all functions that may be called so, and
+/// the metadata of all objects becomes that of one.
 ///
 /// # Errors
 /// Objects that cannot be joined soundly.
-fn fit_together(objects: Vec<Vec<u8>>, functions: Registers) -> Result<Vec<Vec<u8>>, FormatError> {
+fn fit_together(objects: Vec<Vec<u8>>, calls: &PointerCalls) -> Result<Fitted, FormatError> {
     let mut parts = objects.into_iter().map(PartObject::new).collect::<Result<Vec<_>, _>>()?;
-    parts.iter_mut().for_each(|part| part.raise(functions));
+    let mut changes = false;
+    for part in &mut parts {
+        changes |= part.settle(calls);
+    }
     let split = parts.into_iter().map(PartObject::split).collect::<Result<Vec<_>, _>>()?;
     let (mut objects, metadata): (Vec<Vec<u8>>, Vec<Metadata>) = split.into_iter().unzip();
     let joined = Metadata::join(metadata).ok_or_else(PartObject::different)?;
     let object = metadata_object(&joined, objects.first().map_or(&[], Vec::as_slice))?;
     objects.push(object);
-    Ok(objects)
+    Ok(Fitted { objects, changes })
 }
 
 /// Links the compiled objects with those among the images.

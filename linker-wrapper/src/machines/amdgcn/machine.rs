@@ -172,10 +172,11 @@ impl<'a> Machine for Amdgcn<'a> {
         _code: &JobCode,
         emitted: Emitted,
     ) -> Result<Generated<AmdObject>, Errors> {
-        let Emitted::Amdgpu(PartitionCode::Object(object, _)) = emitted else {
+        let Emitted::Amdgpu(PartitionCode::Object(object, pointer_calls)) = emitted else {
             return Err(Error::NoCode { name: name.to_owned() }.into());
         };
-        Ok(Generated { code: AmdObject { object: Some(object), ..AmdObject::default() }, ..Generated::default() })
+        let code = AmdObject { object: Some(object), calls: Vec::new(), pointer_calls };
+        Ok(Generated { code, ..Generated::default() })
     }
 
     fn read(
@@ -189,9 +190,9 @@ impl<'a> Machine for Amdgcn<'a> {
         let (JobCode::Amdgpu(code), Made::Amdgpu(made)) = (code, made) else {
             return Err(Error::NoCode { name: name.to_owned() }.into());
         };
-        let AmdMade { calls, functions } = made;
+        let AmdMade { calls, pointer_calls } = made;
         let object = calls.is_empty().then(|| temp_files::read_file(&code.object)).transpose()?;
-        Ok(Generated { code: AmdObject { object, calls, functions }, ..Generated::default() })
+        Ok(Generated { code: AmdObject { object, calls, pointer_calls }, ..Generated::default() })
     }
 
     fn check(&self, arch: &AmdArch, code: &AmdObject, kernels: &[String]) -> Result<(), Errors> {

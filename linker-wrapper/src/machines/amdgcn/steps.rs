@@ -7,7 +7,6 @@ use llvm_passes::amdgpu::{self, PartitionCode, TrappingUse};
 use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::session::Session;
 use llvm_passes::{IrError, Module};
-use offload_bundle::amdgpu::Registers;
 
 use crate::device::symbol_errors;
 use crate::diag::error::Errors;
@@ -84,8 +83,8 @@ impl Generate for AmdCode {
         let _emitting = span::traced_passes("Generate code", || self.target());
         let code = match whole {
             true => {
-                let (object, registers) = amdgpu::emit_object(session, &module, &self.target)?;
-                PartitionCode::Object(object, registers)
+                let (object, calls) = amdgpu::emit_object(session, &module, &self.target)?;
+                PartitionCode::Object(object, calls)
             }
             false => amdgpu::emit_partition(session, &module, &self.target)?,
         };
@@ -104,11 +103,11 @@ impl Generate for AmdCode {
 
     fn write(&self, emitted: Emitted) -> Result<(Written, Vec<u64>), Errors> {
         let made = match emitted {
-            Emitted::Amdgpu(PartitionCode::Object(object, functions)) => {
+            Emitted::Amdgpu(PartitionCode::Object(object, pointer_calls)) => {
                 temp_files::write_file(&self.object, &object)?;
-                AmdMade { functions, calls: Vec::new() }
+                AmdMade { pointer_calls, calls: Vec::new() }
             }
-            Emitted::Amdgpu(PartitionCode::Calls(calls)) => AmdMade { calls, functions: Registers::default() },
+            Emitted::Amdgpu(PartitionCode::Calls(calls)) => AmdMade { calls, ..AmdMade::default() },
             Emitted::Nvptx(_) | Emitted::Host(_) | Emitted::Nothing => AmdMade::default(),
         };
         Ok((Written::Amdgpu(made), Vec::new()))

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use llvm_passes::amdgpu::AmdTarget;
-use offload_bundle::amdgpu::Registers;
+use offload_bundle::amdgpu::PointerCalls;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::amd_options::AmdOptions;
@@ -39,8 +39,8 @@ pub struct AmdObject {
     pub object: Option<Vec<u8>>,
     /// Functions of other partitions that the code calls by name.
     pub calls: Vec<String>,
-    /// What functions of the object need that other partitions may call through pointers.
-    pub functions: Registers,
+    /// What calls through pointers mean for its kernels and for those of other partitions.
+    pub pointer_calls: PointerCalls,
 }
 
 /// A linked code object: an ELF file or, for `amdgcnspirv`, SPIR-V.

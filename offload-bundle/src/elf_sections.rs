@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use object::elf::{FileHeader64, SHT_NOBITS};
+use object::elf::{FileHeader64, SHF_COMPRESSED, SHT_NOBITS};
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, FileKind as ObjectKind};
 
@@ -23,6 +23,15 @@ pub(crate) struct Section<'a> {
 }
 
 impl Section<'_> {
+    /// The bytes of a section with device code. Nothing else than debug information is compressed by the section.
+    pub(crate) fn device_code<'a>(&self, elf: &'a [u8]) -> Result<&'a [u8], FormatError> {
+        if self.flags & SHF_COMPRESSED.0 != 0 {
+            let what = "a section that objcopy or a linker has compressed (SHF_COMPRESSED)";
+            return Err(FormatError::unsupported(self.offset, what));
+        }
+        self.data(elf)
+    }
+
     /// The section's bytes; empty if it has none in the file.
     pub(crate) fn data<'a>(&self, elf: &'a [u8]) -> Result<&'a [u8], FormatError> {
         slice(elf, if self.in_file() == 0 { 0 } else { self.offset }, self.in_file(), "its body")

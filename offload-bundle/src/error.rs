@@ -171,7 +171,7 @@ pub enum EditError {
     },
     /// All images of a container were to be dropped.
     #[error(
-        "nothing would be left of this {container}, and no kernel of it could run; --allow-empty does it all the same"
+        "every image would be dropped, and no kernel could run (--allow-empty does it all the same): the {container}"
     )]
     NothingLeft {
         /// The kind of the container.

@@ -93,6 +93,16 @@ fn named_tools(
     Ok(words)
 }
 
+/// The words without the values of these options, which name places of this machine or may be secret.
+fn without_values(words: &[OsString], spellings: &[String]) -> Vec<OsString> {
+    let shown = |word: &OsString| {
+        let text = word.to_string_lossy();
+        let hidden = spellings.iter().find(|spelling| spelling.ends_with('=') && text.starts_with(spelling.as_str()));
+        hidden.map_or_else(|| word.clone(), |spelling| format!("{spelling}...").into())
+    };
+    words.iter().map(shown).collect()
+}
+
 /// What the text about a link is made of.
 struct Reproduced<'a> {
     words: &'a [OsString],
@@ -111,7 +121,7 @@ fn version_text(of: &Reproduced<'_>, archive: &Files) -> String {
     let _ = writeln!(
         text,
         "The link that this archive was written of:{}",
-        process::command_line(Path::new(program), words)
+        process::command_line(Path::new(program), &without_values(words, &line.left_out))
     );
     if let Ok(folder) = std::env::current_dir() {
         let _ = writeln!(text, "in {}", folder.display());

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use offload_bundle::coverage::gate::Requirement;
 use offload_bundle::coverage::{Driver, GpuWord, Gpus};
 use offload_bundle::listing::Row;
@@ -21,20 +21,21 @@ use crate::output::{self, CommandOutput};
 use crate::{files, input};
 
 #[derive(Args)]
+#[command(group = ArgGroup::new("choice").required(true).multiple(true))]
 pub struct StripArguments {
     /// An executable, shared library, object, archive, fatbin or offload binary; with --for or --equal also a wheel
     file: PathBuf,
     /// Drop these images
-    #[arg(long, value_name = "IMAGES", required_unless_present_any = ["keep", "gpus", "equal"])]
+    #[arg(long, value_name = "IMAGES", group = "choice")]
     drop: Vec<Selector>,
     /// Drop all images but these
-    #[arg(long, value_name = "IMAGES")]
+    #[arg(long, value_name = "IMAGES", group = "choice")]
     keep: Vec<Selector>,
     /// Drop what none of these GPUs needs, such as sm_80,H100, sm_80..sm_90, all-supported or gfx90a, as `explain` predicts it. Something must run on each. What is for GPUs of the other vendor stays
-    #[arg(long = "for", id = "gpus", value_name = "GPU,...", value_delimiter = ',', conflicts_with_all = ["drop", "keep", "section"])]
+    #[arg(long = "for", id = "gpus", group = "choice", value_name = "GPU,...", value_delimiter = ',', conflicts_with_all = ["drop", "keep", "section"])]
     gpus: Vec<GpuWord>,
     /// Drop each image whose code equals that of another one, if every GPU that runs it runs the other one without it, as `check` reports (FB027)
-    #[arg(long, conflicts_with_all = ["drop", "keep", "section", "gpus", "allow_empty"])]
+    #[arg(long, group = "choice", conflicts_with_all = ["drop", "keep", "section", "gpus", "allow_empty"])]
     equal: bool,
     /// With --for: the drivers that must run it, such as 535,580; by default, one that is new enough
     #[arg(long, value_name = "DRIVER,...", value_delimiter = ',', requires = "gpus")]

@@ -60,8 +60,14 @@ impl From<Driver> for Runtime {
 
 /// A text that is not a [`Driver`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a driver version such as 580 or 580.159.04")]
+#[error("`{0}` is not a driver version such as 580 or 580.159.04{release}", release = of_release(.0))]
 pub struct UnknownDriver(pub String);
+
+/// What to say of a text that is a version of CUDA.
+fn of_release(text: &str) -> String {
+    let row = KNOWN.releases.iter().find(|row| row.release.to_string() == text);
+    row.map_or_else(String::new, |row| format!("; it is a version of CUDA, whose driver is {}", row.driver_branch))
+}
 
 /// The first CUDA release whose driver decompresses Zstandard.
 const FIRST_WITH_ZSTD: CudaRelease = CudaRelease::new(12, 4);

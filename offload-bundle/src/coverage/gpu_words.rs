@@ -44,6 +44,10 @@ fn is_later(gpu: GpuArch) -> bool {
 fn unknown(text: &str) -> String {
     /// So many typing errors leave a name recognizable.
     const MOST_ERRORS: usize = 2;
+    const WANTED: &str = "no GPU has this name: expected a target such as sm_90 or gfx90a, or a product such as H100";
+    if let Some(near) = near_number(text) {
+        return format!("{WANTED}; did you mean {near}?");
+    }
     let targets = KNOWN.all_gpus().map(|gpu| gpu.to_string());
     let names = targets.chain(product_names().map(str::to_uppercase));
     let written = text.to_uppercase();
@@ -56,10 +60,17 @@ fn unknown(text: &str) -> String {
     let nearest = names.map(|name| (distance(&name), name)).min_by_key(|(distance, _)| *distance);
     let near = nearest.filter(|((distance, _), _)| *distance <= MOST_ERRORS);
     let hint = near.map(|(_, name)| format!("; did you mean {name}?"));
-    format!(
-        "no GPU has this name: expected a target such as sm_90 or gfx90a, or a product such as H100{}",
-        hint.unwrap_or_default()
-    )
+    format!("{WANTED}{}", hint.unwrap_or_default())
+}
+
+/// The known GPU whose number is nearest to that of `sm_91`, `compute_91a` or `91`.
+fn near_number(text: &str) -> Option<GpuArch> {
+    /// Further numbers are typing errors.
+    const FURTHEST: u32 = 5;
+    let number = text.strip_prefix("sm_").or_else(|| text.strip_prefix("compute_")).unwrap_or(text);
+    let number: u32 = number.trim_end_matches(['a', 'f']).parse().ok().filter(|number| (10..1000).contains(number))?;
+    let nearest = KNOWN.all_gpus().min_by_key(|gpu| gpu.number.abs_diff(number));
+    nearest.filter(|gpu| gpu.number.abs_diff(number) <= FURTHEST)
 }
 
 /// One word of a list of GPUs: a GPU, a range (`sm_75..sm_121`), a generic processor of AMD's (`gfx11-generic`), or `all-supported`.
@@ -191,6 +202,9 @@ mod tests {
             ("sm_90..sm_80", "behind its end"),
             ("sm_75..gfx90a", "AMD's GPUs"),
             ("H10", "did you mean H100"),
+            ("sm_91", "did you mean sm_90?"),
+            ("90", "did you mean sm_90?"),
+            ("compute_104a", "did you mean sm_103?"),
             ("sm_90..", "no GPU has this name"),
             ("all", "no GPU has this name"),
         ] {

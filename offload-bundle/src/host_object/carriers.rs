@@ -75,7 +75,7 @@ fn of_elf(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
         let kind =
             kind_of(&name).or((section.kind == super::SHT_LLVM_OFFLOADING).then_some(CarrierKind::OffloadBinaries));
         if let Some(kind) = kind {
-            let bytes = section.data(data).map_err(|e| e.within(&format!("section {name}")))?;
+            let bytes = section.device_code(data).map_err(|e| e.within(&format!("section {name}")))?;
             found.push(Carrier { kind, section: name.into_owned(), data: bytes, offset: section.offset });
         }
     }
@@ -87,7 +87,8 @@ fn of_other(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
     let damaged = |e: object::Error| FormatError::parser(0, "damaged object or program", e);
     let mut found = Vec::new();
     for section in File::parse(data).map_err(damaged)?.sections() {
-        let name = section.name().map_err(damaged)?;
+        // What is no text is no name of these.
+        let Ok(name) = section.name() else { continue };
         // Linkers for Windows also cut `.llvm.offloading` at its second dot; other sections may be called so.
         let is_cut = name == ".llvm";
         let Some(kind) = kind_of(name).or(is_cut.then_some(CarrierKind::OffloadBinaries)) else { continue };

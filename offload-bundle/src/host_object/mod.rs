@@ -94,7 +94,7 @@ pub(crate) fn device_images_in<'a>(
             continue;
         }
         let place = format!("section {}", String::from_utf8_lossy(section.name));
-        let data = section.data(elf).map_err(|e| e.within(&place))?;
+        let data = section.device_code(elf).map_err(|e| e.within(&place))?;
         let found = offload_binary::read_all(data).map_err(|e| e.shifted(section.offset).within(&place))?;
         let finished = section.name == FINISHED_SECTION;
         images.extend(found.into_iter().map(|image| DeviceImage {
@@ -119,7 +119,7 @@ pub fn inflated_binaries(elf: &[u8]) -> Result<Option<Vec<u8>>, FormatError> {
             continue;
         }
         let place = format!("section {}", String::from_utf8_lossy(section.name));
-        let data = section.data(elf).map_err(|e| e.within(&place))?;
+        let data = section.device_code(elf).map_err(|e| e.within(&place))?;
         let inflated = offload_binary::inflate(data).map_err(|e| e.shifted(section.offset).within(&place))?;
         is_compressed |= matches!(inflated, Cow::Owned(_));
         all.extend_from_slice(&inflated);

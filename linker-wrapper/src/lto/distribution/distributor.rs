@@ -1,7 +1,7 @@
 //! The distributor program and its list of jobs, in the format of LLVM's distributed ThinLTO: common arguments and inputs, and for each
 //! job its own arguments, inputs and outputs. The format has no other keys, and distributors reject them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -122,7 +122,9 @@ impl Distributor {
     pub fn run(&self, list: &Path, mode: Mode) -> Result<Option<String>, Errors> {
         let mut arguments = self.arguments.clone();
         arguments.push(list.into());
-        process::show(mode, &self.program, &arguments);
+        // They may be what proves to a server who asks.
+        let shown = self.arguments.iter().map(|argument| without_value(argument)).chain([list.into()]);
+        process::show(mode, &self.program, &shown.collect::<Vec<_>>());
         let ended = process::capture_end(&self.program, &arguments, KEPT)
             .map_err(|source| Error::DistributorStart { program: self.program.clone(), source })?;
         let said = [ended.stdout.as_slice(), ended.stderr.as_slice()].concat();
@@ -147,4 +149,13 @@ impl Distributor {
 fn last_part(text: &str) -> String {
     let skipped = text.chars().count().saturating_sub(SHOWN);
     if skipped == 0 { text.to_owned() } else { format!("…{}", text.chars().skip(skipped).collect::<String>()) }
+}
+/// An argument of the user without what may be a secret: `--header=...` of `--header=KEY=VALUE`. A file's name is none.
+fn without_value(argument: &OsStr) -> OsString {
+    let text = argument.to_string_lossy();
+    match text.split_once('=').filter(|(name, _)| name.starts_with('-')) {
+        Some((name, _)) => format!("{name}=...").into(),
+        None if Path::new(argument).exists() => argument.to_owned(),
+        None => "...".into(),
+    }
 }

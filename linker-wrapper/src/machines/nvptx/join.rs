@@ -7,7 +7,7 @@ use offload_bundle::{FormatError, cubin, ptx};
 
 use crate::diag::error::{Errors, collect};
 use crate::machines::interface::{Again, Compiled, Joined, Planned};
-use crate::machines::nvptx::codegen::{self, DeviceObject, Form, HostReferences, PtxBackend};
+use crate::machines::nvptx::codegen::{self, DeviceObject, Form, HostReferences, Linked, PtxBackend};
 use crate::machines::nvptx::error::Error;
 use crate::machines::nvptx::image_policy::{Entry, ImageEntries};
 use crate::machines::nvptx::input_objects;
@@ -56,6 +56,7 @@ pub fn join<'a>(
         join_objects(machine, target, *arch, Objects { compiled, kernels: &assembled_kernels, assembled })
     });
     for (arch, joint) in target.own.sass.iter().zip(collect(all)?) {
+        joined.diagnostics.extend(joint.diagnostics);
         linked.sass.push((*arch, joint.cubin));
         linked.sass_kernels.push(joint.kernels);
         linked.given.extend(joint.is_given.then_some(*arch));
@@ -74,7 +75,11 @@ pub fn join<'a>(
     // Compiled in one piece, the program has no dead kernels.
     linked.ptx_kernels = kernels.into_iter().filter(|kernel| !target.plan.dead.contains(kernel)).collect();
     if target.plan.partitions.is_empty() {
-        linked.ptx = collect(target.own.ptx.iter().map(|arch| Ok((*arch, link_ptx(machine, target, *arch)?))))?;
+        let texts = collect(target.own.ptx.iter().map(|arch| link_ptx(machine, target, *arch)))?;
+        for (arch, text) in target.own.ptx.iter().zip(texts) {
+            joined.diagnostics.extend(text.diagnostics);
+            linked.ptx.push((*arch, text.bytes));
+        }
     }
     if target.plan.folding.emits_aliases {
         add_copies(machine, target, &mut linked)?;
@@ -121,6 +126,8 @@ struct Objects<'k> {
 /// The cubin of a target.
 struct Joint {
     cubin: Vec<u8>,
+    /// Warnings of the linker.
+    diagnostics: Vec<String>,
     /// The kernels that it has to have.
     kernels: Vec<String>,
     /// Whether it is an image as it is.
@@ -159,7 +166,7 @@ fn join_objects<'a>(
         // A dry run has no products, not even those that need no linker.
         let cubin = if machine.is_dry_run() { Vec::new() } else { std::mem::take(&mut only.bytes) };
         let kernels = own_kernels.iter().filter(|_| !is_given).cloned().collect();
-        return Ok(Joint { cubin, kernels, is_given });
+        return Ok(Joint { cubin, diagnostics: Vec::new(), kernels, is_given });
     }
     let kernels = if machine.is_dry_run() {
         Vec::new()
@@ -168,8 +175,8 @@ fn join_objects<'a>(
     };
     let _joining = span::traced("Link device code", || arch.to_string());
     let codegen = target.own.codegen(machine.backends)?;
-    let cubin = codegen.link_all(arch, &objects, only.as_deref(), machine.libraries.device_runtime_path())?;
-    Ok(Joint { cubin, kernels, is_given: false })
+    let linked = codegen.link_all(arch, &objects, only.as_deref(), machine.libraries.device_runtime_path())?;
+    Ok(Joint { cubin: linked.bytes, diagnostics: linked.diagnostics, kernels, is_given: false })
 }
 
 /// The kernels that no linker of these objects may leave out. `own` are those of bitcode, `only` the ones that the image needs.
@@ -198,22 +205,22 @@ fn kernels_that_stay(
 }
 
 /// Links LTO-IR to PTX for the image.
-fn link_ptx<'a>(machine: &Nvptx<'a>, target: &Target<'_, 'a>, arch: GpuArch) -> Result<Vec<u8>, Errors> {
+fn link_ptx<'a>(machine: &Nvptx<'a>, target: &Target<'_, 'a>, arch: GpuArch) -> Result<Linked, Errors> {
     let objects = input_objects::all(machine, target, target.images.arch, Vec::new())?;
     let _linking = span::traced("nvlink", || arch.virtual_name());
     let codegen = target.own.codegen(machine.backends)?;
-    let text = codegen.link_ptx(arch, &objects, machine.libraries.device_runtime_path())?;
-    if machine.is_dry_run() {
-        return Ok(text);
-    }
-    match machine.link.request.options.ptx_version {
-        Some(version) => Ok(ptx::with_version(&text, version).unwrap_or(text)),
+    let Linked { bytes: text, diagnostics } =
+        codegen.link_ptx(arch, &objects, machine.libraries.device_runtime_path())?;
+    let bytes = match machine.link.request.options.ptx_version {
+        _ if machine.is_dry_run() => text,
+        Some(version) => ptx::with_version(&text, version).unwrap_or(text),
         None => {
             let probe = machine.link.temp_files.file(&format!("{arch}.linked.{}.probe.ptx", arch.virtual_name()));
             let own = codegen.ptx_version(arch)?;
-            codegen::lower_version(text, arch, own, &|text| codegen.attempt(text, arch, &probe))
+            codegen::lower_version(text, arch, own, &|text| codegen.attempt(text, arch, &probe))?
         }
-    }
+    };
+    Ok(Linked { bytes, diagnostics })
 }
 
 /// Joins the PTX modules of all partitions into one. Returns `None` if they carry full debug information: such modules cannot be

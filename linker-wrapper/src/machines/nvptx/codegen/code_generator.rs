@@ -125,13 +125,13 @@ impl<'b> Codegen<'b> {
         objects: &[DeviceObject],
         kernels: Option<&[&str]>,
         device_runtime: Option<&Path>,
-    ) -> Result<Vec<u8>, Errors> {
+    ) -> Result<nvlink::Linked, Errors> {
         let library = match self.linker {
             Linker::Toolkit => {
                 let output = self.temp_files.file(&format!("{arch}.linked.cubin"));
                 if let Some(cubin) = self.cubins.map_or(Ok(None), |cubins| cubins.link(arch, objects))? {
                     self.temp_files.keep(&format!("{arch}.linked.cubin"), || cubin.clone())?;
-                    return Ok(cubin);
+                    return Ok(cubin.into());
                 }
                 return self.run_nvlink(arch, objects, kernels, device_runtime, nvlink::Product::Cubin, &output);
             }
@@ -148,12 +148,12 @@ impl<'b> Codegen<'b> {
             messages::show(format_args!(" # {}", library.shown(arch, objects, &inputs, &options)));
         }
         if self.mode.dry {
-            return Ok(Vec::new());
+            return Ok(nvlink::Linked::default());
         }
         let explain = |log: &str| symbol_messages::errors(log, &arch, objects);
         let cubin = library.link(arch, &inputs, &options, &explain)?;
         self.temp_files.keep(&format!("{arch}.linked.cubin"), || cubin.clone())?;
-        Ok(cubin)
+        Ok(cubin.into())
     }
 
     /// Links LTO-IR to PTX.
@@ -165,7 +165,7 @@ impl<'b> Codegen<'b> {
         arch: GpuArch,
         objects: &[DeviceObject],
         device_runtime: Option<&Path>,
-    ) -> Result<Vec<u8>, Errors> {
+    ) -> Result<nvlink::Linked, Errors> {
         match self.linker {
             Linker::Toolkit => {
                 let output = self.temp_files.file(&format!("{}.linked.ptx", arch.virtual_name()));
@@ -183,7 +183,7 @@ impl<'b> Codegen<'b> {
         device_runtime: Option<&Path>,
         result: nvlink::Product,
         output: &Path,
-    ) -> Result<Vec<u8>, Errors> {
+    ) -> Result<nvlink::Linked, Errors> {
         let nvlink = self.tools.nvlink()?;
         let is_lto = objects.iter().any(|object| object.form == Form::LtoIr);
         let lto =
@@ -222,8 +222,8 @@ impl PtxBackend for Codegen<'_> {
         if relocatable {
             return Ok(ptx);
         }
-        let bytes = self.link_all(arch, std::slice::from_ref(&ptx), None, None)?;
-        Ok(DeviceObject { bytes, form: Form::Cubin, unlinked: false, ..ptx })
+        let nvlink::Linked { bytes, diagnostics } = self.link_all(arch, std::slice::from_ref(&ptx), None, None)?;
+        Ok(DeviceObject { bytes, diagnostics, form: Form::Cubin, unlinked: false, ..ptx })
     }
 
     fn attempt(&self, ptx: &[u8], arch: GpuArch, file: &Path) -> Attempted {

@@ -25,5 +25,6 @@ pub use backends::Backends;
 pub use code_generator::Codegen;
 pub use device_object::{DeviceObject, Form, PtxSource};
 pub use host_references::HostReferences;
+pub use nvlink::Linked;
 pub use ptx_backend::{Attempted, PtxBackend, lower_version};
 pub use ptxas::{Assembler, keeps_kernels};

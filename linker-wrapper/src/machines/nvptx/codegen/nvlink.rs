@@ -8,7 +8,6 @@ use offload_bundle::arch::GpuArch;
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::response_file;
 use crate::diag::error::Errors;
-use crate::diag::messages;
 use crate::machines::nvptx::codegen::device_object::DeviceObject;
 use crate::machines::nvptx::codegen::error::Error;
 use crate::machines::nvptx::codegen::nvlink_messages;
@@ -85,16 +84,31 @@ pub enum Product {
     Ptx,
 }
 
-/// Links to a finished cubin, or to PTX, and returns its bytes.
+/// What a linker has made.
+#[derive(Debug, Default)]
+pub struct Linked {
+    /// The cubin or the PTX; nothing in a dry run.
+    pub bytes: Vec<u8>,
+    /// Warnings of the linker.
+    pub diagnostics: Vec<String>,
+}
+
+impl From<Vec<u8>> for Linked {
+    fn from(bytes: Vec<u8>) -> Self {
+        Linked { bytes, diagnostics: Vec::new() }
+    }
+}
+
+/// Links to a finished cubin, or to PTX.
 ///
 /// # Errors
 /// nvlink cannot be started or fails; the error contains its messages.
-pub fn link(link: &Link<'_>, options: &DeviceOptions, mode: Mode) -> Result<Vec<u8>, Failure> {
+pub fn link(link: &Link<'_>, options: &DeviceOptions, mode: Mode) -> Result<Linked, Failure> {
     let Link { nvlink, arch, inputs, objects, output, .. } = *link;
     let mut arguments = arguments(link, options);
     process::show(mode, nvlink, &arguments);
     if mode.dry {
-        return Ok(Vec::new());
+        return Ok(Linked::default());
     }
     let program = || nvlink.to_owned();
     if response_file::too_long(&arguments) {
@@ -125,11 +139,9 @@ pub fn link(link: &Link<'_>, options: &DeviceOptions, mode: Mode) -> Result<Vec<
         let errors = Error::Nvlink { program: program(), arch, status: result.status, output: messages }.into();
         return Err(if is_removal { Failure::Removal(errors) } else { Failure::Other(errors) });
     }
-    if !messages.is_empty() {
-        messages::show(messages);
-    }
-    let read = std::fs::read(output);
-    read.map_err(|source| Errors::from(Error::NoCubin { program: program(), arch, source }).into())
+    let bytes = std::fs::read(output);
+    let bytes = bytes.map_err(|source| Errors::from(Error::NoCubin { program: program(), arch, source }))?;
+    Ok(Linked { bytes, diagnostics: if messages.is_empty() { Vec::new() } else { vec![messages] } })
 }
 
 fn arguments(link: &Link<'_>, options: &DeviceOptions) -> Vec<OsString> {

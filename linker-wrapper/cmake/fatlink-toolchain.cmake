@@ -35,6 +35,8 @@ endif()
 # As options of the directory, which projects add to. Many of them set CMAKE_CUDA_FLAGS and CMAKE_CUDA_FLAGS_RELEASE anew. The program by
 # which CMake identifies the compiler gets neither, so it links without the CUDA runtime, which relocatable device code needs.
 add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,Clang>:-fgpu-rdc;-foffload-lto;-Wno-unknown-cuda-version>")
+# What nvcc's headers have and clang's lack.
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,Clang>:SHELL:-include \"${CMAKE_CURRENT_LIST_DIR}/fatlink-min-max.h\">")
 # To clang 22, CUDA 13 is unknown: it takes PTX 8.8 for it, which lacks these targets.
 string(CONCAT _fatlink_clang_22 "$<COMPILE_LANG_AND_ID:CUDA,Clang>,$<VERSION_GREATER_EQUAL:$<CUDA_COMPILER_VERSION>,22>,"
   "$<VERSION_LESS:$<CUDA_COMPILER_VERSION>,23>")

@@ -3,11 +3,12 @@
 use crate::failure::Result;
 use crate::repository::{Repository, create_folder, write_file};
 
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("fatlink-config.cmake", include_str!("../../../linker-wrapper/cmake/fatlink-config.cmake")),
     ("fatlink-config-version.cmake", include_str!("../../../linker-wrapper/cmake/fatlink-config-version.cmake")),
     ("fatlink-cuda-rules.cmake", include_str!("../../../linker-wrapper/cmake/fatlink-cuda-rules.cmake")),
     ("fatlink-folders.cmake", include_str!("../../../linker-wrapper/cmake/fatlink-folders.cmake")),
+    ("fatlink-min-max.h", include_str!("../../../linker-wrapper/cmake/fatlink-min-max.h")),
     ("fatlink-toolchain.cmake", include_str!("../../../linker-wrapper/cmake/fatlink-toolchain.cmake")),
 ];
 

@@ -21,7 +21,7 @@ use tracing::span::EnteredSpan;
 use crate::cli::environment::Environment;
 use crate::cli::options::Options;
 use crate::cli::values::Jobs;
-use crate::cli::{device_words, dlink, parse, persona, plugin_options, response_file};
+use crate::cli::{device_words, other_lines, parse, persona, plugin_options, response_file};
 use crate::device::device_files::DeviceCode;
 use crate::diag::color;
 use crate::diag::error::{Errors, collect};
@@ -56,12 +56,12 @@ enum Error {
 /// All errors of the first phase that fails.
 pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let persona = persona::of(arguments);
-    let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
     let program = persona::program_name(arguments);
+    let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
     if let Some(code) = requests::brief_help(&line, &program)? {
         return Ok(code);
     }
-    let line = dlink::translate(&line)?.unwrap_or(line);
+    let line = other_lines::translate(line, &program)?;
     let options = with_environment(parse::parse(&line, persona)?);
     color::choose(options.color);
     requests::reject_mistyped(&line, &options, &program)?;
@@ -87,7 +87,7 @@ pub fn diagnose(arguments: &[OsString]) -> Option<Errors> {
 fn repeat(process: Process<'_>) -> Result<u8, Errors> {
     let arguments = process.arguments;
     let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
-    let line = dlink::translate(&line)?.unwrap_or(line);
+    let line = other_lines::translate(line, &persona::program_name(arguments))?;
     let requested = with_environment(parse::parse(&line, persona::of(arguments))?);
     if LinkMode::of(&requested).is_given_image() {
         // There is no device code that LLVM compiles.

@@ -17,7 +17,7 @@ use crate::error::{BitcodeError, CodegenError, IrError, LlvmError, Stage};
 use crate::pipeline::{self, NamedBitcode, OptLevel};
 use crate::reference_graph::{self, ReferenceGraph};
 use crate::session::Session;
-use crate::{crash, sys};
+use crate::{crash, symbols, sys};
 
 /// The triple of HIP's code.
 pub const TRIPLE: &str = "amdgcn-amd-amdhsa";
@@ -113,11 +113,18 @@ pub fn code_object_version(module: &Module<'_>) -> Option<u64> {
 }
 
 /// Makes every definition internal that the code object does not export, as ld.lld decides it for a shared library: kernels, what is not
-/// hidden, what `llvm.used` and `llvm.compiler.used` list, and `keep`, the names that other objects define or reference, stay.
-pub fn internalize(module: &Module<'_>, keep: &BTreeSet<String>) {
-    let mut visible = keep.clone();
-    visible.extend(exported(module));
+/// hidden, what `llvm.used` and `llvm.compiler.used` list, and `keep`, the names that other objects define or reference, stay. With
+/// `hides_functions`, no other functions than kernels are exported.
+pub fn internalize(module: &Module<'_>, keep: &BTreeSet<String>, hides_functions: bool) {
+    let mut visible = exported(module);
     visible.extend(sys::used_names(module));
+    if hides_functions {
+        // As in LLVM, a sanitizer's functions stay: instructions that call them may still be added.
+        let may_be_called = |name: &str| name.starts_with("__asan_") || name.starts_with("__sanitizer_");
+        let is_hidden = |name: &str| module.get_function(name).is_some_and(|function| !symbols::is_kernel(function));
+        visible.retain(|name| may_be_called(name) || !is_hidden(name));
+    }
+    visible.extend(keep.iter().cloned());
     // The optimizer may drop linkonce definitions; those of exported names must stay.
     visible.iter().for_each(|name| pipeline::make_weak(module, name));
     pipeline::internalize(module, &visible);

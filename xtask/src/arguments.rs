@@ -35,12 +35,15 @@ pub enum Subcommand {
         /// Run the built tests once beside four busy threads for each core instead; the results are kept in target/stress/
         #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser", "nightly"])]
         stress: bool,
-        /// Run what takes too long for every change instead: rustdoc, --stress, --big, the releases of clang, LLVM's tests, --packages, --browser, --farm; as root
+        /// Run what takes too long for every change instead: rustdoc, --stress, --big, --rocm, the releases of clang, LLVM's tests, --packages, --browser, --farm; as root
         #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser"])]
         nightly: bool,
         /// Link programs with 2.3 GB of device code instead; needs 6 GB of disk
         #[arg(long, conflicts_with_all = ["farm", "browser"])]
         big: bool,
+        /// Compile and link programs with hipcc instead, and compare them with LLVM's; installs it, as root
+        #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser", "stress", "nightly"])]
+        rocm: bool,
         /// Link with real servers for jobs and shared results instead, all or these (reapi, slurm, webdav, s3); installs and starts them, as root
         #[arg(long, value_name = "ENGINE", num_args = 0..)]
         farm: Option<Vec<String>>,
@@ -61,6 +64,9 @@ pub enum Subcommand {
         /// Also build OpenMP's runtime for NVIDIA's and AMD's GPUs out of LLVM's source, a download of 200 MB
         #[arg(long)]
         openmp_device: bool,
+        /// Also install hipcc, and AMD's headers and libraries, out of Debian's experimental suite
+        #[arg(long)]
+        rocm: bool,
         /// Also install the libraries of this LLVM
         #[arg(long, value_enum, value_name = "RELEASE", default_value = "22")]
         llvm: LlvmRelease,
@@ -172,6 +178,7 @@ mod tests {
             Subcommand::Test {
                 quick: false,
                 big: false,
+                rocm: false,
                 farm,
                 packages: false,
                 no_build: false,
@@ -205,15 +212,15 @@ mod tests {
     fn the_device_runtime_is_built_only_on_request() {
         assert_eq!(
             parsed("setup").unwrap(),
-            Subcommand::Setup { openmp_device: false, llvm: LlvmRelease::Llvm22, cuda: Vec::new() }
+            Subcommand::Setup { openmp_device: false, rocm: false, llvm: LlvmRelease::Llvm22, cuda: Vec::new() }
         );
         assert_eq!(
             parsed("setup --openmp-device").unwrap(),
-            Subcommand::Setup { openmp_device: true, llvm: LlvmRelease::Llvm22, cuda: Vec::new() }
+            Subcommand::Setup { openmp_device: true, rocm: false, llvm: LlvmRelease::Llvm22, cuda: Vec::new() }
         );
         assert_eq!(
             parsed("setup --llvm=23").unwrap(),
-            Subcommand::Setup { openmp_device: false, llvm: LlvmRelease::Llvm23, cuda: Vec::new() }
+            Subcommand::Setup { openmp_device: false, rocm: false, llvm: LlvmRelease::Llvm23, cuda: Vec::new() }
         );
     }
 

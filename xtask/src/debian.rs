@@ -47,6 +47,15 @@ const PACKAGES: [&str; 26] = [
 /// Headless Chromium and what drives it. Debian's driver always has the version of the browser.
 const BROWSER: [&str; 4] = ["chromium", "chromium-driver", "python3-selenium", "fonts-dejavu-core"];
 
+/// The runtime library of compilers that CMake links HIP programs with.
+const ROCM: [&str; 1] = ["libclang-rt-22-dev"];
+
+/// Installs the packages for programs of HIP that are missing.
+pub fn install_rocm() -> Result<()> {
+    require_linux_x86_64()?;
+    install_missing(&missing_packages(&ROCM)?)
+}
+
 /// Installs the packages for tests in a browser that are missing.
 pub fn install_browser() -> Result<()> {
     require_linux_x86_64()?;

@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: the programs and the C library as a user installs them.
 //!
 //! `dist/bin` is for `-B` of clang and gcc: one program as clang's linker wrapper and under the names of all linkers. `dist/gcc` has
-//! the linkers alone. `dist/path` is for `PATH`, where no compiler may meet this program as `ld`. `dist/share` holds man pages and shell completions, `dist/lib` the C libraries and a CMake package.
+//! the linkers alone, `dist/hip` the `lld` by which clang's former offload driver links HIP's device code. `dist/path` is for `PATH`, where no compiler may meet this program as `ld`. `dist/share` holds man pages and shell completions, `dist/lib` the C libraries and a CMake package.
 
 pub(crate) mod aarch64;
 pub(crate) mod archive;
@@ -34,7 +34,7 @@ pub(crate) const PROGRAMS: [Program; 2] = [(FATLINK, "fatlink"), ("offload-bundl
 pub(crate) const DISTRIBUTORS: [Program; 2] =
     [("distributor", "fatlink-slurm"), ("distributor-reapi", "fatlink-reapi")];
 /// The other names of fatlink, as links.
-pub(crate) const LINKS: [(&str, &str); 12] = [
+pub(crate) const LINKS: [(&str, &str); 13] = [
     ("bin/clang-linker-wrapper", "fatlink"),
     ("bin/ld.fatlink", "fatlink"),
     ("bin/ld", "fatlink"),
@@ -47,6 +47,7 @@ pub(crate) const LINKS: [(&str, &str); 12] = [
     ("gcc/ld.gold", "../bin/fatlink"),
     ("gcc/ld.lld", "../bin/fatlink"),
     ("gcc/ld.mold", "../bin/fatlink"),
+    ("hip/lld", "../bin/fatlink"),
 ];
 
 /// Other names of fatlink that may be on `PATH`.
@@ -167,6 +168,7 @@ fn lay_out_built(repository: &Repository, progress: &Progress, programs: &[Progr
 fn lay_out(dist: &Path, programs: &[Program], put: impl Fn(&str, &Path) -> Result<()>) -> Result<()> {
     create_folder(&dist.join("bin"))?;
     create_folder(&dist.join("gcc"))?;
+    create_folder(&dist.join("hip"))?;
     create_folder(&dist.join("path"))?;
     let on_path = programs.iter().map(|(_, program)| *program).chain(LINKS_ON_PATH);
     on_path.into_iter().try_for_each(|name| replace_link(&format!("../bin/{name}"), &dist.join("path").join(name)))?;

@@ -26,6 +26,7 @@ mod package;
 mod package_test;
 mod releases;
 pub mod repository;
+mod rocm;
 mod roundtrip;
 mod sarif;
 pub mod setup;
@@ -43,6 +44,7 @@ use clap::Parser;
 use arguments::{Arguments, Subcommand};
 use failure::Result;
 use repository::Repository;
+use setup::Others;
 
 /// Runs the command that this process was started with.
 pub fn main() -> ExitCode {
@@ -61,6 +63,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Demo => demo::run(repository)?,
         Subcommand::Test { quick: true, .. } => test::quick::run(repository)?,
         Subcommand::Test { big: true, .. } => test::big(repository)?,
+        Subcommand::Test { rocm: true, .. } => test::rocm(repository)?,
         Subcommand::Test { farm: Some(engines), .. } => browser::farm(repository, engines)?,
         Subcommand::Test { packages: true, no_build, .. } => package_test::run(repository, *no_build)?,
         Subcommand::Test { browser: Some(reports), .. } => browser::run(repository, reports)?,
@@ -69,7 +72,9 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
             return Ok(code(test::nightly::run(repository, selection)?));
         }
         Subcommand::Test { selection, .. } => return Ok(code(test::run(repository, selection)?)),
-        Subcommand::Setup { openmp_device, llvm, cuda } => setup::run(repository, *openmp_device, *llvm, cuda)?,
+        Subcommand::Setup { openmp_device, rocm, llvm, cuda } => {
+            setup::run(repository, &Others { openmp_device: *openmp_device, rocm: *rocm, llvm: *llvm, cuda })?;
+        }
         Subcommand::Env => environment::run(repository)?,
         Subcommand::Bench { arguments } => return bench::run(repository, arguments),
         Subcommand::Fuzz { seconds, targets } => fuzz::run(repository, *seconds, targets)?,

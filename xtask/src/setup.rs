@@ -6,10 +6,23 @@ use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
 use crate::sarif::SARIF;
 use crate::toolchain::{LLVM, Toolchain};
-use crate::{cuda, debian, openmp_device, sysroot};
+use crate::{cuda, debian, openmp_device, rocm, sysroot};
+
+/// What only some tests need.
+pub struct Others<'a> {
+    /// OpenMP's runtime for GPUs.
+    pub openmp_device: bool,
+    /// hipcc and AMD's libraries.
+    pub rocm: bool,
+    /// An LLVM.
+    pub llvm: LlvmRelease,
+    /// Releases of CUDA.
+    pub cuda: &'a [CudaRelease],
+}
 
 /// Installs, and prints where everything is.
-pub fn run(repository: &Repository, with_openmp_device: bool, llvm: LlvmRelease, cuda: &[CudaRelease]) -> Result<()> {
+pub fn run(repository: &Repository, others: &Others<'_>) -> Result<()> {
+    let Others { openmp_device: with_openmp_device, rocm: with_rocm, llvm, cuda } = *others;
     let toolchain = install(repository)?;
     llvm.install(&toolchain)?;
     let (tree, sysroot) = (toolchain.cuda(), sysroot::X86_64.place(&toolchain));
@@ -20,6 +33,10 @@ pub fn run(repository: &Repository, with_openmp_device: bool, llvm: LlvmRelease,
     }
     if llvm == LlvmRelease::Llvm23 {
         println!("LLVM 23 is in {}", LlvmRelease::place(&toolchain).display());
+    }
+    if with_rocm {
+        rocm::install(&toolchain)?;
+        println!("hipcc is {}", rocm::place(&toolchain).join("bin/hipcc").display());
     }
     if with_openmp_device {
         openmp_device::install(&toolchain)?;

@@ -19,7 +19,7 @@ use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
 use crate::step::{Progress, in_parallel, noted_step, step};
 use crate::toolchain::{Toolchain, remove_folder};
-use crate::{dist, setup};
+use crate::{dist, rocm, setup};
 use programs::{LIT, TestProgram};
 use report::{Report, Summary};
 use selection::{Run, Selection, Step};
@@ -187,14 +187,30 @@ impl Checker<'_> {
 pub fn big(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
     dist::build(repository, &toolchain, LlvmRelease::default())?;
-    let scratch = repository.target.join("big");
+    let environment = Environment::new(repository, &toolchain);
     step("link programs with 2.3 GB of device code", |progress| {
-        let mut lit = lit(&Environment::new(repository, &toolchain), &[("scratch", &scratch)]);
-        lit.env("FATLINK_DIST", repository.dist()).args(["--quiet", "--verbose"]);
-        let outcome = progress.run(lit.arg(repository.root.join("lit-tests/big")));
-        remove_folder(&scratch)?;
-        outcome.map(drop).map_err(|failure| Failure { message: "lit tests failed".to_owned(), ..failure })
+        suite(repository, progress, "big", lit(&environment, &[]))
     })
+}
+
+/// Programs of hipcc.
+pub fn rocm(repository: &Repository) -> Result<()> {
+    let toolchain = setup::install(repository)?;
+    rocm::install(&toolchain)?;
+    dist::build(repository, &toolchain, LlvmRelease::default())?;
+    let mut lit = lit(&Environment::new(repository, &toolchain), &[]);
+    lit.env("FATLINK_ROCM", rocm::place(&toolchain));
+    step("compile and link programs with hipcc", |progress| suite(repository, progress, "rocm", lit))
+}
+
+/// Runs the lit tests in a folder beside the usual ones, with the programs in dist/.
+fn suite(repository: &Repository, progress: &Progress, folder: &str, mut lit: Command) -> Result<()> {
+    let scratch = repository.target.join(folder);
+    lit.arg("--param").arg(format!("scratch={}", scratch.display()));
+    lit.env("FATLINK_DIST", repository.dist()).args(["--quiet", "--verbose"]);
+    let outcome = progress.run(lit.arg(repository.root.join("lit-tests").join(folder)));
+    remove_folder(&scratch)?;
+    outcome.map(drop).map_err(|failure| Failure { message: "lit tests failed".to_owned(), ..failure })
 }
 
 fn format(checker: &Checker<'_>, progress: &Progress) -> Result<()> {

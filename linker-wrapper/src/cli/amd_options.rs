@@ -41,6 +41,8 @@ pub struct AmdOptions {
     pub roots: Vec<String>,
     /// Symbols whose definition and references are printed.
     pub traced: Vec<String>,
+    /// The code object exports no functions but kernels.
+    pub hides_functions: bool,
     /// Files and libraries of the device link, in order.
     pub inputs: Vec<DeviceInput>,
     /// Folders that are searched for the libraries.
@@ -86,6 +88,7 @@ impl Default for AmdOptions {
             saves_temps: false,
             roots: Vec::new(),
             traced: Vec::new(),
+            hides_functions: false,
             inputs: Vec::new(),
             library_paths: Vec::new(),
             linker_arguments: Vec::new(),
@@ -257,13 +260,16 @@ impl AmdOptions {
         self.refused.push((option, why.to_owned()));
     }
 
-    /// Adds an option of LLVM. Two of them describe the target, which has them in another form.
+    /// Adds an option of LLVM. Some of them are carried out here: two describe the target, which has them in another form.
     fn llvm_option(&mut self, argument: &str, option: String, is_new: bool) {
         let name = option.trim_start_matches('-');
         if let Some(features) = name.strip_prefix("mattr=") {
             self.features.push(features.to_owned());
         } else if let Some(processor) = name.strip_prefix("mcpu=") {
             self.processors.push((argument.to_owned(), processor.to_owned()));
+        } else if matches!(name, "amdgpu-internalize-symbols" | "amdgpu-internalize-symbols=true") {
+            // In LLVM a pass, which would hide what other partitions use.
+            self.hides_functions = true;
         } else if is_new {
             self.llvm_options.push(option);
         }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
+use offload_bundle::amdgpu::TargetIdError;
 use offload_bundle::arch::UnknownArch;
 use remote_cache::LocationError;
 
@@ -11,6 +12,8 @@ use remote_cache::LocationError;
 pub enum Error {
     #[error("{option} needs a value: {option} {expected}")]
     MissingValue { option: &'static str, expected: &'static str },
+    #[error("--emit-code-object=: {source}")]
+    CodeObjectTarget { source: TargetIdError },
     #[error("{option} needs a value behind it")]
     NoValue { option: String },
     #[error("{option} needs a command of clang behind it: {option} clang++ -c a.cu -o a.o")]

@@ -99,7 +99,7 @@ impl Options {
             // Code of other backends than ptxas and nvlink is not cached.
             backend: _,
             // What the link writes beside the image, or instead of a program.
-            embed_bitcode: _, emit_image_only: _, image_copy: _, dlink: _, image_section: _, relocatable: _, relocatable_code: _,
+            embed_bitcode: _, emit_image_only: _, code_object: _, image_copy: _, dlink: _, image_section: _, relocatable: _, relocatable_code: _,
             // Messages and reports. Those of the compiler are kept with its results.
             help: _, version: _, print_toolchain: _, reproduce: _, dry_run: _, color: _, diagnosing: _, verbose: _,
             print_wrapped_module: _, save_temps: _, temps_folder: _, stats: _, report: _, plan: _, checks: _, time_trace: _,

@@ -1,5 +1,6 @@
 //! The command line: the table of options, response files, and the values of options.
 
+pub mod amd_lld;
 pub mod amd_options;
 mod device_linker_words;
 pub mod device_options;
@@ -16,6 +17,7 @@ pub mod mistyped;
 mod nvcc_options;
 pub mod nvcc_to_clang;
 pub mod options;
+pub mod other_lines;
 pub mod parse;
 pub mod persona;
 pub mod plugin_options;

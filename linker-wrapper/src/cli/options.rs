@@ -58,6 +58,8 @@ pub struct Options {
     /// Where to keep intermediate files, instead of next to the output.
     pub temps_folder: Option<PathBuf>,
     pub emit_image_only: bool,
+    /// The inputs are code for this target id of AMD's GPUs, and the image is a code object without a bundle.
+    pub code_object: Option<String>,
     /// Where to write the bundled image, besides.
     pub image_copy: Option<PathBuf>,
     /// The output is the registration object itself, which a later host link takes.

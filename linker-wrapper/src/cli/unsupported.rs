@@ -21,7 +21,7 @@ pub enum Unsupported {
          the program"
     )]
     NoHostObject { file: String },
-    #[error("--emit-fatbin-only: the inputs hold no device code; compile them with --offload-arch=")]
+    #[error("nothing to write: the inputs hold no device code; compile them with --offload-arch=")]
     NothingToEmit,
     #[error("--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time")]
     SeveralToEmit,

@@ -19,6 +19,10 @@ pub enum Error {
          object or archive with these"
     )]
     NoDeviceCode { file: String },
+    #[error(
+        "{file} is neither bitcode nor an object for AMD's GPUs, so that no code object for {target} can be made of it"
+    )]
+    NoCodeOfTarget { file: String, target: String },
     #[error("--dlink: no file says which GPU its device code is for; name one on the line: -arch=sm_90")]
     NoOwnTarget,
     #[error(

@@ -21,4 +21,5 @@ pub mod recorded_ptx_flags;
 pub mod stub_aliases;
 pub mod symbol_errors;
 pub mod symbols;
+pub mod target_files;
 pub mod targets;

@@ -35,6 +35,10 @@ pub enum Error {
     MixedMachines { file: String, machine: String, program: &'static str },
     #[error("the registration object for {triple} is no 64-bit little-endian ELF file")]
     RegistrationFormat { triple: String },
+    #[error("-l{name}: a link of device code alone looks for no libraries; name the file")]
+    LibraryOfTarget { name: String },
+    #[error("this lld links device code alone, and there is no other one for this line; install LLVM's lld")]
+    NoOtherLld,
     #[error("--host-triple={triple}: no objects can be written for this machine")]
     UnknownMachine { triple: String },
     #[error(

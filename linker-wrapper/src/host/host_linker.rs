@@ -139,6 +139,20 @@ pub fn become_linker(linker: &Path, options: &Options, mode: Mode) -> Result<u8,
     Err(cannot_run(linker, error))
 }
 
+/// Replaces this process by the next program `lld`, with the arguments of this one. Returns only if that fails.
+///
+/// # Errors
+/// There is none, or it cannot be started.
+pub fn become_other_lld(arguments: &[OsString]) -> Result<u8, Errors> {
+    let environment = Environment::read();
+    let started = Started::of(&environment);
+    let on_path = process::find_program(OsStr::new("lld"), &|path| !started.contains(path));
+    let other = on_path.or_else(|| llvm_tools::other_lld().filter(|path| !started.contains(path)));
+    let other = other.ok_or(Error::NoOtherLld)?;
+    let error = command_of(&other, arguments.get(1..).unwrap_or_default(), &environment).exec();
+    Err(cannot_run(&other, error))
+}
+
 /// Runs the host linker with its line as it is, and returns its exit code.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ use offload_bundle::printable;
 
 use crate::cli::options::{Input, Options};
 use crate::compilers;
-use crate::diag::error::Errors;
+use crate::diag::error::{Errors, collect};
 use crate::host::coff;
 use crate::host::error::{Error, damaged};
 use crate::host::library_folders::{self, LibraryFolders};
@@ -127,6 +127,9 @@ impl InputFiles {
     /// # Errors
     /// Files that exist and cannot be read, damaged archives, unreadable bitcode hosts.
     pub fn open(options: &Options, program: &str) -> Result<Self, Errors> {
+        if options.code_object.is_some() {
+            return InputFiles::of_device_code(options);
+        }
         let folders = &LibraryFolders::new(options, program);
         let mut inputs = InputFiles::default();
         let mut errors = Errors::default();
@@ -146,6 +149,15 @@ impl InputFiles {
             }
         }
         errors.or(inputs)
+    }
+
+    /// Maps the inputs of a link of device code alone.
+    fn of_device_code(options: &Options) -> Result<Self, Errors> {
+        let files = options.inputs.iter().map(|input| match input {
+            Input::File { path, whole } => Ok((path.clone(), *whole)),
+            Input::Library { name, .. } => Err(Error::LibraryOfTarget { name: name.clone() }.into()),
+        });
+        InputFiles::of_device_link(&collect(files)?)
     }
 
     /// The inputs of a link with a finished image, whose device code is not read.

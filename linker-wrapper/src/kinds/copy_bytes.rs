@@ -22,7 +22,7 @@ use crate::kinds::interface::{Bundle, DeviceLink, Kind, Products, Setup};
 use crate::lto::device_link as lto;
 use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
-use crate::machines::amdgcn::job_code::AmdCode;
+use crate::machines::amdgcn::job_code::{AmdCode, Hides};
 use crate::machines::error::Error;
 use crate::machines::flaw::require_some;
 use crate::machines::interface::{
@@ -146,7 +146,7 @@ impl Machine for Copier<'_> {
     fn job_code(&self, _target: &Planned<'_, Self>, part: &JobPart<'_>) -> Result<JobCode, Errors> {
         let target = AmdTarget::new("gfx90a".to_owned(), String::new(), OptLevel::O2);
         let object = self.link.temp_files.file(&format!("{}.o", part.name));
-        Ok(JobCode::Amdgpu(AmdCode { target, internalizes: false, object }))
+        Ok(JobCode::Amdgpu(AmdCode { target, hides: Hides::Nothing, object }))
     }
 
     fn finish(

@@ -180,7 +180,11 @@ impl HipLink<'_> {
 /// What the container depends on besides the code.
 fn image_fields(request: Request<'_>) -> Fields {
     let options = request.options;
-    vec![("options", format!("{:?}", options.keyed().hip_bundle).into_bytes()), ("host", host_id(options).into_bytes())]
+    vec![
+        ("options", format!("{:?}", options.keyed().hip_bundle).into_bytes()),
+        ("host", host_id(options).into_bytes()),
+        ("code object", vec![u8::from(options.code_object.is_some())]),
+    ]
 }
 
 /// The linked code of a target.
@@ -258,6 +262,9 @@ impl HipProducts<'_> {
     /// Bundles the images.
     fn container(&self, context: &LinkContext<'_>) -> Result<Vec<u8>, Errors> {
         let options = context.request.options;
+        if options.code_object.is_some() {
+            return Ok(self.images.iter().flat_map(|(_, _, object)| object.bytes.clone()).collect());
+        }
         let mut entries = vec![(host_id(options), &[][..])];
         let images = self.images.iter();
         entries

@@ -6,7 +6,7 @@ use llvm_passes::registration::EntryTables;
 use llvm_passes::unit::CachedFacts;
 
 use crate::device::device_files::{DeviceCode, DeviceFiles, LineTargets};
-use crate::device::{former_driver, former_entries, lost_images};
+use crate::device::{former_driver, former_entries, lost_images, target_files};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages::warn;
 use crate::host::embedded_images::{self, FoundImage};
@@ -54,13 +54,17 @@ impl HostInputs {
     /// Damaged inputs, hosts without registration code, and host code whose device code is missing.
     pub fn images<'a>(
         &'a self,
-        request: &Request<'_>,
+        request: &Request<'a>,
         mode: LinkMode,
         facts: Option<&'a dyn CachedFacts>,
     ) -> Result<(Vec<FoundImage<'a>>, HostCode), Errors> {
         let Request { program, options, .. } = *request;
         let HostInputs { files: inputs, are_handled, .. } = self;
-        let mut images = if *are_handled { Vec::new() } else { embedded_images::find(inputs)? };
+        let mut images = match &options.code_object {
+            Some(target) => target_files::images(inputs, target)?,
+            None if *are_handled => Vec::new(),
+            None => embedded_images::find(inputs)?,
+        };
         let leaves_units = mode.leaves_foreign_units(images.iter().all(FoundImage::is_foreign));
         images.retain(|found| !leaves_units || !found.is_foreign());
         let mut triple = registration::host_triple(request).to_owned();

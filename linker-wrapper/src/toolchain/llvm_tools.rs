@@ -24,6 +24,11 @@ pub fn lld(named: &NamedParts) -> Result<Found, Errors> {
     find(&["ld.lld", "ld.lld-22"]).ok_or_else(|| Error::NoLld.into())
 }
 
+/// Finds the program that takes the flavor of lld as an option.
+pub fn other_lld() -> Option<PathBuf> {
+    find(&["lld", "lld-22"]).map(|found| found.path)
+}
+
 /// Finds llvm-spirv, the translator from bitcode to SPIR-V. A dry run, which does not start it, shows the bare name if it is nowhere.
 ///
 /// # Errors

@@ -22,6 +22,7 @@ pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
     report.step(title, || step(title, |progress| doc(&checker, progress)));
     report.step("tests under load", || passed(stress::run(repository, selection)?));
     report.step("large programs", || super::big(repository));
+    report.step("programs of hipcc", || super::rocm(repository));
     let title = "options of ld.lld's LTO";
     report.step(title, || step(title, |progress| linker_options(&checker, progress)));
     let title = "planted losses";

@@ -17,6 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 
 pub use device::split_triple;
 pub use flag::{Flag, Form, Reproduced, Scope, Shape, Switches, Topic, Value};
+pub use output::EMIT_CODE_OBJECT;
 
 /// All options, in the order of the help.
 pub static TOPICS: [Topic; 10] = [

@@ -1,9 +1,14 @@
 //! Outputs other than a program.
 
+use offload_bundle::amdgpu::TargetId;
+
 use crate::cli::error::Error;
 use crate::cli::flags::flag::{Flag, Reproduced, Topic, assign, set};
 use crate::cli::nvcc_to_clang;
 use crate::cli::values::RelocatableCode;
+
+/// The option that makes a code object, up to its target.
+pub const EMIT_CODE_OBJECT: &str = "--emit-code-object=";
 
 pub const TOPIC: Topic = Topic {
     title: "Other outputs",
@@ -27,6 +32,16 @@ pub const TOPIC: Topic = Topic {
         Flag::switch(&["--emit-fatbin-only"], "Write the bundled image to the output, link nothing", |options, _| {
             assign(&mut options.emit_image_only, true)
         }),
+        Flag::joined(
+            &[EMIT_CODE_OBJECT],
+            "<target id>",
+            "Link bitcode and objects for an AMD GPU, such as gfx90a:xnack+, and write the code object",
+            |options, value| {
+                let target = value.text.parse::<TargetId>().map_err(|source| Error::CodeObjectTarget { source })?;
+                options.emit_image_only = true;
+                assign(&mut options.code_object, Some(target.to_string()))
+            },
+        ),
         Flag::joined(&["--offload-image="], "<file>", "Write the bundled image to a file, too", |options, value| {
             assign(&mut options.image_copy, value.path())
         })

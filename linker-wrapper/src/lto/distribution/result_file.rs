@@ -150,13 +150,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
+    use crate::machines::amdgcn::job_code::{AmdCode, AmdMade, Hides};
     use crate::machines::job_code::{JobCode, Made};
     use crate::machines::samples::amd_object;
 
     fn job() -> CompileJob {
         let target = AmdTarget::new("gfx90a".to_owned(), String::new(), OptLevel::O2);
-        let code = AmdCode { target, internalizes: true, object: "0.o".into() };
+        let code = AmdCode { target, hides: Hides::Unexported, object: "0.o".into() };
         CompileJob {
             name: "gfx90a.0".to_owned(),
             llvm_options: Vec::new(),

@@ -9,7 +9,7 @@ use crate::cli::values::{KernelFolding, Partitioning};
 use crate::lto::compile_job::{CompileJob, UnitRange};
 use crate::lto::products::CachedPartition;
 use crate::lto::result_cache::{ResultCache, job_fields, link_fields};
-use crate::machines::amdgcn::job_code::AmdCode;
+use crate::machines::amdgcn::job_code::{AmdCode, Hides};
 use crate::machines::amdgcn::soundness;
 use crate::machines::amdgcn::target::AmdObject;
 use crate::machines::job_code::JobCode;
@@ -37,7 +37,7 @@ fn job() -> CompileJob {
         promoted: Vec::new(),
         keep: BTreeSet::from(["kernel".to_owned()]),
         kernels: Vec::new(),
-        code: JobCode::Amdgpu(AmdCode { target, internalizes: true, object: "/a/0.o".into() }),
+        code: JobCode::Amdgpu(AmdCode { target, hides: Hides::Unexported, object: "/a/0.o".into() }),
         saved_stages: None,
         cached_code: None,
         traced: false,

@@ -13,11 +13,22 @@ use crate::sys::written_path;
 pub struct AmdCode {
     /// The target.
     pub target: AmdTarget,
-    /// Whether a whole program hides what the code object need not export. A partition hides everything else than what it shares.
-    pub internalizes: bool,
+    /// What a whole program hides. A partition hides everything else than what it shares.
+    pub hides: Hides,
     /// The file that a worker writes the object to; empty if there is to be none.
     #[serde(with = "written_path")]
     pub object: PathBuf,
+}
+
+/// The definitions that a whole program makes internal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hides {
+    /// None: ld.lld links files that may reference any.
+    Nothing,
+    /// Those that a shared library does not export.
+    Unexported,
+    /// Also all functions but kernels (`-amdgpu-internalize-symbols`).
+    Functions,
 }
 
 /// What a job has made besides the object.

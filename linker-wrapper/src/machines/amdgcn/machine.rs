@@ -1,13 +1,15 @@
 //! AMD's GPUs as a [`Machine`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use llvm_passes::amdgpu::PartitionCode;
 use llvm_passes::equal_kernels::Bodies;
 use llvm_passes::program;
+use llvm_passes::reference_graph;
 use llvm_passes::resolve;
 use llvm_passes::resolve::UnitSymbols;
+use llvm_passes::symbols::{Symbol, SymbolKind};
 use llvm_passes::unit::Unit;
 
 use crate::cli::amd_options;
@@ -18,7 +20,7 @@ use crate::device::symbols;
 use crate::device::targets::DeviceImage;
 use crate::diag::error::Errors;
 use crate::machines::amdgcn::images;
-use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
+use crate::machines::amdgcn::job_code::{AmdCode, AmdMade, Hides};
 use crate::machines::amdgcn::join;
 use crate::machines::amdgcn::soundness;
 use crate::machines::amdgcn::target::{AmdArch, AmdImages, AmdObject, Amdgcn, CodeObject};
@@ -160,7 +162,11 @@ impl<'a> Machine for Amdgcn<'a> {
         let arch = &target.images.arch;
         Ok(JobCode::Amdgpu(AmdCode {
             target: arch.target.clone(),
-            internalizes: arch.options.named_input.is_none(),
+            hides: match arch.options.named_input {
+                Some(_) => Hides::Nothing,
+                None if arch.options.hides_functions => Hides::Functions,
+                None => Hides::Unexported,
+            },
             object: self.link.temp_files.file(&format!("{}.o", part.name)),
         }))
     }
@@ -246,11 +252,11 @@ impl<'a> Machine for Amdgcn<'a> {
     }
 
     fn code_fields(&self, code: &JobCode) -> Result<Fields, NotCached> {
-        let JobCode::Amdgpu(AmdCode { target, internalizes, object: _ }) = code else { return Err(None) };
+        let JobCode::Amdgpu(AmdCode { target, hides, object: _ }) = code else { return Err(None) };
         if target.prints_passes {
             return Err(Some("LLVM prints its passes".to_owned()));
         }
-        Ok(vec![("target", format!("{target:?}").into_bytes()), ("internalizes", vec![u8::from(*internalizes)])])
+        Ok(vec![("target", format!("{target:?}").into_bytes()), ("hides", format!("{hides:?}").into_bytes())])
     }
 
     fn target_fields(&self, target: &AmdImages<'_>) -> Result<Fields, NotCached> {
@@ -292,9 +298,17 @@ impl<'a> Machine for Amdgcn<'a> {
 
 /// The names that the code object exports.
 fn exported(target: &AmdImages<'_>) -> Result<BTreeSet<String>, Errors> {
-    let mut exported = BTreeSet::new();
+    let (mut exported, mut functions) = (BTreeSet::new(), HashSet::new());
+    let is_function = |symbol: &Symbol| symbol.kind == SymbolKind::Function;
     for unit in target.units() {
-        exported.extend(unit.amd_facts()?.exported.iter().cloned());
+        let facts = unit.amd_facts()?;
+        exported.extend(facts.exported.iter().cloned());
+        if target.arch.options.hides_functions {
+            functions.extend(
+                reference_graph::symbols(&facts.graph).into_iter().filter(is_function).map(|symbol| symbol.name),
+            );
+        }
     }
+    exported.retain(|name| !functions.contains(name));
     Ok(exported)
 }

@@ -11,7 +11,7 @@ use llvm_passes::{IrError, Module};
 use crate::device::symbol_errors;
 use crate::diag::error::Errors;
 use crate::machines::amdgcn::error::Error as AmdError;
-use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
+use crate::machines::amdgcn::job_code::{AmdCode, AmdMade, Hides};
 use crate::machines::amdgcn::soundness;
 use crate::machines::error::Error;
 use crate::machines::job_code::{Emitted, Generate, JobCode, Library, Made, Place, PutTool, Written};
@@ -57,8 +57,8 @@ impl Generate for AmdCode {
         _library: Library<'_, 's>,
     ) -> Result<(), Errors> {
         match whole {
-            true if self.internalizes => amdgpu::internalize(module, keep),
-            true => {}
+            true if self.hides == Hides::Nothing => {}
+            true => amdgpu::internalize(module, keep, self.hides == Hides::Functions),
             false => pipeline::internalize(module, keep),
         }
         Ok(())

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The fatlink beside this program in `bin`, or that of the prefix if this program is in `lib/fatlink/bin` or `lib/fatlink/gcc`.
+/// The fatlink beside this program in `bin`, or that of the prefix if this program is in a folder of `lib/fatlink`.
 fn program(own: &Path) -> io::Result<PathBuf> {
     let folder = own.parent().unwrap_or(Path::new(""));
     let places = [folder.join("fatlink"), folder.join("../../../bin/fatlink")];

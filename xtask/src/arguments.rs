@@ -35,7 +35,7 @@ pub enum Subcommand {
         /// Run the built tests once beside four busy threads for each core instead; the results are kept in target/stress/
         #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser", "nightly"])]
         stress: bool,
-        /// Run what takes too long for every change instead: rustdoc, --stress, --big, --rocm, the releases of clang, LLVM's tests, --packages, --browser, --farm; as root
+        /// Run what takes too long for every change instead: rustdoc, --stress, --big, --rocm, the releases of clang and CUDA, LLVM's tests, --packages, --browser, --farm; as root
         #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser"])]
         nightly: bool,
         /// Link programs with 2.3 GB of device code instead; needs 6 GB of disk
@@ -92,9 +92,9 @@ pub enum Subcommand {
         #[arg(value_name = "TARGET")]
         targets: Vec<String>,
     },
-    /// Compile and link two units with every release of clang by dist/, and fill in the table of docs/reference/platforms.md
+    /// Compile and link two units with every release of clang and of CUDA by dist/, and fill in the tables of docs/reference/platforms.md
     Releases {
-        /// Fail if the table is another one, instead
+        /// Fail if they are other ones, instead
         #[arg(long)]
         check: bool,
     },

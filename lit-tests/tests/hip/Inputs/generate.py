@@ -1,4 +1,5 @@
-"""Writes the units of a random HIP program: SEED FOLDER. Prints their names.
+"""Writes the units of a random HIP program: SEED FOLDER [rocm]. Prints their names. With AMD's headers (rocm), functions print, allocate memory and
+call themselves.
 
 Functions call each other across units, some through tables of pointers; kernels have LDS, also behind calls, launch bounds, constants and
 variables of several kinds."""
@@ -7,12 +8,15 @@ import sys
 
 seed, folder = int(sys.argv[1]), sys.argv[2]
 dice = random.Random(seed)
+# Apart, so that a program is the same without these.
+rocm, more = sys.argv[3:] == ["rocm"], random.Random(seed)
 units = dice.randint(2, 5)
 functions = dice.randint(3, 14)
 kernels = dice.randint(3, 12)
 indirect = dice.random() < 0.6
 shared_behind_calls = dice.random() < 0.4
-files = [["#include \"hip.h\"", "typedef int (*function)(int);",
+header = "<hip/hip_runtime.h>" if rocm else "\"hip.h\""
+files = [[f"#include {header}", "typedef int (*function)(int);",
           "inline __device__ int common(int x) { return x * 3 + 1; }",
           "template <int n> __device__ __attribute__((noinline)) int unrolled(int x) {",
           "  int all[n];", "  for (int i = 0; i < n; ++i) all[i] = x * i;",
@@ -44,6 +48,12 @@ for number in range(functions):
         # What the table lists must not reach LDS.
         if number not in listed or not shared_behind_calls or callee in listed:
             body.append(f"  y += f{callee}(y);")
+    if rocm and more.random() < 0.2:
+        body.append("  printf(\"%d\\n\", y);")
+    if rocm and more.random() < 0.2:
+        body.append("  int *heap = (int *)malloc(64); heap[y & 7] = y; y += heap[0]; free(heap);")
+    if rocm and more.random() < 0.2:
+        body.append(f"  if (x > 9) y += f{number}(x - 7);")
     file += [f"__device__ {noinline}int f{number}(int x) {{", *body, "  return common(y);", "}"]
 for number in range(kernels):
     file = files[dice.randrange(units)]

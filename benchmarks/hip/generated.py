@@ -19,6 +19,8 @@ TARGETS = ["gfx90a:xnack+", "gfx942:xnack+", "gfx1100", "gfx1201"]
 # Every second program for the processors that have it.
 SANITIZER = ["-fsanitize=address", "-fgpu-sanitize"]
 
+COUNTS = set(code_object.COUNTS)
+
 
 def run(*words, folder, check=True):
     done = subprocess.run([str(word) for word in words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -43,23 +45,27 @@ def compiled(seed, folder, rocm):
     return [unit + ".bc" for unit in units], words, f"{target}{', sanitized' if has_sanitizer else ''}"
 
 
-def compare(ours, theirs):
-    """What kernels have more of than in the better of these links, and what else differs."""
+def checked(way, folder):
+    """The errors that the checker finds in a link, and the kernels with less than they need."""
+    lines = run(sys.executable, "-B", INPUTS / "check.py", way, folder=folder, check=False).stdout.splitlines()
+    errors = {line.removeprefix(f"{way}: ") for line in lines if line.startswith(f"{way}: ")}
+    return errors, {line.split()[0] for line in errors if " and needs " in line}
+
+
+def compare(ours, theirs, counted):
+    """What kernels have more of than in the better of these links in which they have what they need, and what else differs."""
     kernels, _ = code_object.metadata(ours)
-    others = [code_object.metadata(link)[0] for link in theirs]
-    if any(sorted(kernels) != sorted(other) for other in others):
+    others = [(code_object.metadata(link)[0], wrong) for link, wrong in theirs]
+    if any(sorted(kernels) != sorted(other) for other, _ in others):
         return ["other kernels"], 0
     found = []
-    if any(code_object.exported(ours) != code_object.exported(link) for link in theirs):
+    if any(code_object.exported(ours) != code_object.exported(link) for link, _ in theirs):
         found.append("other symbols")
     for name, lines in kernels.items():
-        counts, text = code_object.split(lines)
-        split = [code_object.split(other[name]) for other in others]
-        if any(text != other for _, other in split):
-            found.append(f"{name}: other notes")
+        counts, _ = code_object.split(lines)
+        split = [code_object.split(other[name])[0] for other, wrong in others if name not in wrong]
         for key, number in counts.items():
-            best = min(other[key] for other, _ in split)
-            if number > best:
+            if key in counted and split and number > (best := min(other[key] for other in split)):
                 found.append(f"{name}: {key} {number}, and {best}")
     return found, len(kernels)
 
@@ -73,7 +79,7 @@ def main():
     parser.add_argument("last", type=int)
     arguments = parser.parse_args()
     line = "-flavor gnu -m elf64_amdgpu --no-undefined -shared -plugin-opt=-amdgpu-internalize-symbols".split()
-    programs = kernels = bad = errors = 0
+    programs = kernels = bad = errors = unsound = 0
     for seed in range(arguments.first, arguments.last + 1):
         folder = arguments.out.absolute() / str(seed)
         shutil.rmtree(folder, ignore_errors=True)
@@ -83,16 +89,22 @@ def main():
                 ("ours", arguments.lld.absolute(), []), ("cut", arguments.lld.absolute(), ["--offload-partition-size=1"])]
         for name, lld, options in ways:
             run(lld, *line, *words, *options, "--whole-archive", "-o", name, *units, "--no-whole-archive", folder=folder)
-        for way in ("ours", "cut"):
-            found, number = compare(folder / way, [folder / "parts", folder / "whole"])
-            checked = run(sys.executable, "-B", INPUTS / "check.py", way, folder=folder, check=False)
-            errors += bool(checked.returncode)
+        wrong = {way: checked(way, folder) for way, *_ in ways}
+        theirs = [(folder / way, wrong[way][1]) for way in ("parts", "whole")]
+        counts = {"ours": COUNTS, "cut": COUNTS - {".group_segment_fixed_size"}}
+        for way, counted in counts.items():
+            found, number = compare(folder / way, theirs, counted)
+            # What LLVM gets wrong in one piece is not fatlink's fault.
+            own = wrong[way][0] - wrong["whole"][0]
+            errors += bool(own)
             bad += bool(found)
-            if found or checked.returncode:
-                print(f"{seed} {title} {way}:", *found, *([checked.stdout] if checked.returncode else []), sep="\n  ", flush=True)
+            if found or own:
+                print(f"{seed} {title} {way}:", *found, *own, sep="\n  ", flush=True)
+        unsound += bool(wrong["parts"][1])
         programs, kernels = programs + 1, kernels + number
         shutil.rmtree(folder) if not os.environ.get("KEEP") else None
-    print(f"{programs} programs with {kernels} kernels, each in two ways: {bad} links with findings, {errors} with errors of the checker")
+    print(f"{programs} programs with {kernels} kernels, each in two ways: {bad} links with findings, {errors} with errors of "
+          f"the checker; clang's line leaves kernels of {unsound} programs with less than they need")
 
 
 if __name__ == "__main__":

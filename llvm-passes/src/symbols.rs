@@ -109,7 +109,7 @@ fn variable_symbol(variable: GlobalValue<'_>) -> Option<Symbol> {
         return None;
     }
     // The largest of several common definitions prevails.
-    let size = if variable.get_linkage() == Linkage::Common { 0 } else { sys::allocated_size(variable) };
+    let size = if variable.get_linkage() == Linkage::Common { 0 } else { sys::declared_size(variable) };
     Some(Symbol { name: name.to_owned(), strength, kind: SymbolKind::Variable, size })
 }
 
@@ -148,7 +148,10 @@ fn strength(linkage: Linkage, defined: bool) -> Option<Strength> {
 mod tests {
     use inkwell::context::Context;
 
+    use inkwell::memory_buffer::MemoryBuffer;
+
     use super::*;
+    use crate::reference_graph;
     use crate::session::Session;
 
     #[test]
@@ -171,5 +174,22 @@ mod tests {
         let session = Session::new();
         let read = session.read_lazily("former.bc", bitcode.as_slice()).unwrap();
         assert!(is_kernel(read.get_function("kernel").unwrap()));
+    }
+
+    #[test]
+    fn a_zone_of_the_address_sanitizer_is_no_part_of_a_variable() {
+        const TEXT: &str = "
+@guarded = global { [4 x i32], [16 x i8] } zeroinitializer
+@__asan_global_guarded = private global { i64, i64, i64 } { i64 0, i64 16, i64 32 }
+@plain = global [8 x i32] zeroinitializer
+";
+        let session = Session::new();
+        let buffer = MemoryBuffer::create_from_memory_range_copy(format!("{TEXT}\0").as_bytes(), "text");
+        let module = session.context().create_module_from_ir(buffer).unwrap();
+        let sizes =
+            |symbols: Vec<Symbol>| symbols.into_iter().map(|symbol| (symbol.name, symbol.size)).collect::<Vec<_>>();
+        let expected = [("guarded".to_owned(), 16), ("plain".to_owned(), 32)];
+        assert_eq!(sizes(of_module(&module)), expected);
+        assert_eq!(sizes(reference_graph::symbols(&reference_graph::of_module(&module))), expected);
     }
 }

@@ -1,5 +1,7 @@
 // What LLVM-C does not offer for global variables. Declared in globals.rs.
 
+#include "declared_size.h"
+
 #include "llvm-c/Core.h"
 #include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/Module.h"
@@ -15,6 +17,10 @@ extern "C" void fatlink_exclude_from_sanitizers(LLVMValueRef raw) {
   metadata.NoAddress = true;
   metadata.NoHWAddress = true;
   variable->setSanitizerMetadata(metadata);
+}
+
+extern "C" uint64_t fatlink_declared_size(LLVMValueRef variable) {
+  return fatlink::declaredSize(*unwrap<GlobalVariable>(variable));
 }
 
 // NVPTX's printer emits what a variable refers to before it, in the order of addresses in memory: another one in every process for these

@@ -6,7 +6,6 @@ use std::ptr;
 
 use inkwell::llvm_sys::core as llvm;
 use inkwell::llvm_sys::prelude::{LLVMModuleRef, LLVMValueRef};
-use inkwell::llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMVisibility, comdat};
 use inkwell::module::Module;
 use inkwell::values::{AsValueRef, FunctionValue, GlobalValue, PointerValue};
@@ -15,6 +14,7 @@ use super::copy_text;
 
 unsafe extern "C" {
     fn fatlink_exclude_from_sanitizers(variable: LLVMValueRef);
+    fn fatlink_declared_size(variable: LLVMValueRef) -> u64;
     fn fatlink_move_used_last(module: LLVMModuleRef);
 }
 
@@ -30,17 +30,11 @@ pub(crate) fn move_used_last(module: &Module<'_>) {
     unsafe { fatlink_move_used_last(module.as_mut_ptr()) }
 }
 
-/// The bytes that a variable takes; 0 if its type does not say, as that of an array of unknown length.
-pub(crate) fn allocated_size(variable: GlobalValue<'_>) -> u64 {
-    // SAFETY: the value is a variable of a live module, whose data layout lives as long; the type is sized.
-    unsafe {
-        let value = variable.as_value_ref();
-        let value_type = llvm::LLVMGlobalGetValueType(value);
-        if llvm::LLVMTypeIsSized(value_type) == 0 {
-            return 0;
-        }
-        LLVMABISizeOfType(LLVMGetModuleDataLayout(llvm::LLVMGetGlobalParent(value)), value_type)
-    }
+/// The bytes of a variable for units that declare it, without a zone that a sanitizer appends; 0 if its type does not say, as that of an array of
+/// unknown length.
+pub(crate) fn declared_size(variable: GlobalValue<'_>) -> u64 {
+    // SAFETY: the value is a variable of a live module.
+    unsafe { fatlink_declared_size(variable.as_value_ref()) }
 }
 
 /// An alias or ifunc, which inkwell does not list.

@@ -57,7 +57,7 @@ pub(crate) use constructors::{initialize_amdgpu, initialize_host};
 pub(crate) use copies::{begin_copies, end_copies};
 pub(crate) use diagnostics::{Diagnostic, DiagnosticSink, collect_diagnostics};
 pub(crate) use globals::{
-    Indirect, add_hidden_alias, allocated_size, exclude_from_sanitizers, indirects, is_used, leave_comdat,
+    Indirect, add_hidden_alias, declared_size, exclude_from_sanitizers, indirects, is_used, leave_comdat,
     move_used_last, replace_reflect_calls, take_structors,
 };
 pub(crate) use metadata::{embedded_objects, metadata_strings};

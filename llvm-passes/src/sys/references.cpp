@@ -1,5 +1,6 @@
 // Reads which functions and variables of a module refer to which. Declared in references.rs.
 
+#include "declared_size.h"
 #include "numbered.h"
 
 #include "llvm-c/Core.h"
@@ -227,12 +228,11 @@ void describeFunction(const Function &function, RawGlobal &raw) {
 }
 
 // `content` holds the text that `raw` points to.
-void describeVariable(const GlobalVariable &variable, const DataLayout &layout, std::string &content, RawGlobal &raw) {
-  Type *type = variable.getValueType();
+void describeVariable(const GlobalVariable &variable, std::string &content, RawGlobal &raw) {
   raw.is_intrinsic = variable.getName().starts_with("llvm.");
   // The runtime may write another value over the initializer of a variable that it knows, before any kernel runs.
   raw.is_constant = variable.isConstant() && !variable.isExternallyInitialized();
-  raw.size = type->isSized() ? layout.getTypeAllocSize(type).getFixedValue() : 0;
+  raw.size = fatlink::declaredSize(variable);
   raw.address_matters = addressMatters(variable);
   constexpr unsigned constantMemory = 4;
   if (variable.hasLocalLinkage() && variable.hasInitializer() && !raw.address_matters &&
@@ -285,7 +285,7 @@ extern "C" const char *fatlink_references(LLVMModuleRef raw, void *visitor, Visi
     if (const auto *function = dyn_cast<Function>(&global))
       describeFunction(*function, described);
     else
-      describeVariable(*cast<GlobalVariable>(&global), module.getDataLayout(), content, described);
+      describeVariable(*cast<GlobalVariable>(&global), content, described);
     visitGlobal(visitor, &described);
   }
   for (const Reference &reference : references)

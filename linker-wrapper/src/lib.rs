@@ -14,7 +14,6 @@ mod link;
 mod lto;
 mod machines;
 mod nvcc_command;
-mod other_lld;
 mod plan;
 mod profile;
 mod reproduce;
@@ -27,7 +26,6 @@ use std::process::ExitCode;
 
 use cli::{nvcc_to_clang, persona};
 use diag::messages;
-use host::host_linker;
 use lto::distribution::run_action;
 use lto::{culprit, run_job};
 use sys::process;
@@ -52,7 +50,6 @@ pub fn main() -> ExitCode {
 fn run_link(arguments: &[OsString]) -> u8 {
     let outcome = nvcc_to_clang::translate(arguments).and_then(|command| match command {
         Some(translated) => process::replace_by(&nvcc_command::of(translated)),
-        None if other_lld::is_needed(arguments)? => host_linker::become_other_lld(arguments),
         None => crash_report::report_if_requested(arguments, &link::diagnose).map_or_else(|| link::run(arguments), Err),
     });
     process::stand_still_if_ending();

@@ -6,6 +6,7 @@ mod inputs;
 mod merge;
 mod modes;
 mod no_images;
+mod other_lld;
 mod outputs;
 mod registration;
 mod report;
@@ -26,6 +27,7 @@ use crate::device::device_files::DeviceCode;
 use crate::diag::color;
 use crate::diag::error::{Errors, collect};
 use crate::diag::messages::{self, warn};
+use crate::host::host_linker;
 use crate::kinds;
 use crate::kinds::interface::{DeviceLink, Setup};
 use crate::plan::link_context::Request;
@@ -60,6 +62,9 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
     if let Some(code) = requests::brief_help(&line, &program)? {
         return Ok(code);
+    }
+    if other_lld::is_needed(&line, &program) {
+        return host_linker::become_other_lld(arguments);
     }
     let line = other_lines::translate(line, &program)?;
     let options = with_environment(parse::parse(&line, persona)?);

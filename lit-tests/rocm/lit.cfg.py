@@ -6,7 +6,7 @@ import os
 tests = os.path.join(os.path.dirname(os.path.dirname(__file__)), "tests", "lit.cfg.py")
 lit_config.load_config(config, tests)
 config.test_source_root = os.path.dirname(__file__)
-rocm = os.environ["FATLINK_ROCM"]
+rocm = os.environ.get("FATLINK_ROCM") or lit_config.fatal("FATLINK_ROCM has to name the folder of `cargo xtask setup --rocm`")
 config.substitutions += [
     ("%hipcc", os.path.join(rocm, "bin", "hipcc")),
     ("%rocm", rocm),

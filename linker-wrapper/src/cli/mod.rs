@@ -1,7 +1,7 @@
 //! The command line: the table of options, response files, and the values of options.
 
-pub mod amd_lld;
 pub mod amd_options;
+pub mod code_object_line;
 mod device_linker_words;
 pub mod device_options;
 pub mod device_words;

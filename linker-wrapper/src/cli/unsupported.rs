@@ -16,6 +16,8 @@ pub enum Unsupported {
          code: leave it out"
     )]
     NotRelocatable,
+    #[error("--emit-code-object= finishes the device code for one target and links no host code: leave out {option}")]
+    CodeObjectWith { option: &'static str },
     #[error(
         "--offload-relocatable=merge: {file} has device code without a host object, which the output cannot carry; name it in the link of \
          the program"

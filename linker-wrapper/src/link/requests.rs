@@ -113,6 +113,10 @@ pub fn reject_unsupported(options: &Options, device: &DeviceOptions) -> Result<(
     if options.relocatable_code == RelocatableCode::Merged && (options.dlink || options.emit_image_only) {
         errors.extend(Unsupported::NotRelocatable);
     }
+    let others = [("-r", options.relocatable), ("--dlink", options.dlink)];
+    for (option, _) in others.into_iter().filter(|(_, is_given)| *is_given && options.code_object.is_some()) {
+        errors.extend(Unsupported::CodeObjectWith { option });
+    }
     if options.embed_bitcode {
         errors.extend(Unsupported::EmbedBitcode);
     }

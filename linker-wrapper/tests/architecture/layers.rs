@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::imports::{Import, Sources, circles, imports};
 
 /// The folders and files of linker-wrapper's `src`. Each may import from those behind it, and from itself.
-const LAYERS: [&str; 19] = [
+const LAYERS: [&str; 18] = [
     "lib",
     "served_link",
     "nvcc_command",
-    "other_lld",
     "link",
     "crash_report",
     "reproduce",

@@ -5,20 +5,13 @@ use std::path::Path;
 
 use offload_bundle::host_object::{self, FileKind};
 
-use crate::cli::{amd_lld, persona, response_file};
-use crate::diag::error::Errors;
+use crate::cli::code_object_line::{self, CodeObjectLine};
 use crate::sys::mapped_file::Mapped;
 
 /// Whether this program was started as `lld` with a line for another.
-///
-/// # Errors
-/// Response files that cannot be read.
-pub fn is_needed(arguments: &[OsString]) -> Result<bool, Errors> {
-    if persona::program_name(arguments) != amd_lld::NAME {
-        return Ok(false);
-    }
-    let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
-    Ok(!amd_lld::is_device_link(&line) || !amd_lld::files(&line).iter().any(|file| may_have_bitcode(Path::new(file))))
+pub fn is_needed(line: &[OsString], program: &str) -> bool {
+    let takes = |line: CodeObjectLine<'_>| line.files().any(|file| may_have_bitcode(Path::new(file)));
+    program == code_object_line::NAME && !CodeObjectLine::read(line).is_some_and(takes)
 }
 
 /// Whether a file is bitcode or an archive. What cannot be read is reported by who links the rest.

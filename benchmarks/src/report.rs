@@ -111,6 +111,18 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_the_text() {
+        let mut rest = include_str!("../../docs/benchmarks.md");
+        for piece in
+            [TABLE, DETAILS, MACHINE].iter().fold(TEXT.to_owned(), |text, place| text.replace(place, "\0")).split('\0')
+        {
+            let found = rest.split_once(piece);
+            (_, rest) = found
+                .unwrap_or_else(|| panic!("edit benchmarks/report.md as well; not in docs/benchmarks.md: {piece}"));
+        }
+    }
+
+    #[test]
     fn cases_of_an_earlier_report_stay() {
         let report = "| small | 1 | 2 |\n\n## Cases\n\n### small\n\nOld.\n- figures\n\n### medium\n\nLast.\n";
         assert_eq!(last_row(report, "small").as_deref(), Some("1 | 2"));

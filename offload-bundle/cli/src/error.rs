@@ -112,14 +112,14 @@ pub enum Error {
     )]
     SeveralImagesForOneFile { file: PathBuf, lines: Vec<usize> },
     #[error(
-        "no GPU is named: several drivers, --no-jit, --kernels, --assemble, --run and --html need --gpus=GPU,... or gpus in the file of --claims"
+        "no GPU is named: several drivers, --no-jit, --kernels, --assemble, --load and --html need --gpus=GPU,... or gpus in the file of --claims"
     )]
     NoGpus,
     #[error("{0}")]
     Driver(String),
-    #[error("--run: {0}; --run needs a machine with a GPU of NVIDIA's and its driver")]
+    #[error("--load: {0}; --load needs a machine with a GPU of NVIDIA's and its driver")]
     NoDriver(String),
-    #[error("--run: this machine has {what}, which is not among --gpus and --driver")]
+    #[error("--load: this machine has {what}, which is not among --gpus and --driver")]
     OtherMachine { what: String },
     #[error("--assemble finds no ptxas: name one by --ptxas=PATH, or a toolkit by CUDA_PATH")]
     NoPtxas,

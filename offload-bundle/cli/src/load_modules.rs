@@ -1,4 +1,4 @@
-//! `offload-bundle load-modules`, the process in which `check --run` loads modules: the driver may crash or hang on one.
+//! `offload-bundle load-modules`, the process in which `check --load` loads modules: the driver may crash or hang on one.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -96,7 +96,7 @@ enum Command {
     /// first. % is a function's share of the machine code. SPILLS are bytes stored and loaded by each thread. STACK includes the functions
     /// that are called.
     Resources(resources::ResourcesArguments),
-    /// Load modules for `check --run`
+    /// Load modules for `check --load`
     #[command(hide = true)]
     LoadModules(load_modules::LoadModulesArguments),
     /// Write man pages and shell completions

@@ -103,7 +103,7 @@ fn read_file(path: &Path, parts: Parts, is_named: bool, see: &mut See<'_>) -> Re
     let mut data = Vec::new();
     file.by_ref().take(HEAD).read_to_end(&mut data).map_err(failed)?;
     let place = Place { name: path.display().to_string(), folder: path.parent().unwrap_or(Path::new("")), depth: 0 };
-    if let Some(package) = Package::of(&data)
+    if let Some(package) = Package::of(&data).or_else(|| Package::of_name(path))
         && file.rewind().is_ok()
     {
         // Packages of gigabytes are not read into memory.
@@ -169,6 +169,16 @@ impl Package {
         ];
         let by_magic = MAGICS.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, package)| *package);
         by_magic.or_else(|| (head.get(257..262)? == b"ustar").then_some(Package::Tar))
+    }
+
+    /// What a file is by its name: a package whose beginning is damaged is one nevertheless, and tar files from before POSIX have no magic.
+    fn of_name(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "whl" | "zip" | "conda" => Some(Package::Zip),
+            "tar" => Some(Package::Tar),
+            "deb" => Some(Package::Deb),
+            _ => None,
+        }
     }
 }
 
@@ -246,7 +256,7 @@ fn zip_members(source: &mut dyn Source, member: &mut Member<'_>) -> io::Result<(
         let mut file = zip.by_index(index)?;
         if file.is_file() {
             let name = file.name()?.into_owned();
-            member(&name, &mut file);
+            member(&name, &mut Whole { left: file.size(), is_cut: false, reader: &mut file });
         }
     }
     Ok(())
@@ -268,7 +278,8 @@ fn tar_members(source: &mut dyn Source, member: &mut Member<'_>) -> io::Result<(
     Ok(())
 }
 
-/// A reader of so many bytes. `tar` takes the end of a file that was cut for the end of its member.
+/// A reader of so many bytes. `tar` takes the end of a file that was cut for the end of its member, and `zip` the size in the directory for a
+/// hint.
 struct Whole<R> {
     reader: R,
     left: u64,
@@ -278,7 +289,8 @@ struct Whole<R> {
 impl<R: Read> Read for Whole<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
-        self.left = self.left.saturating_sub(read as u64);
+        let left = self.left.checked_sub(read as u64);
+        self.left = left.ok_or_else(|| io::Error::other("longer than the size that the package says"))?;
         self.is_cut = read == 0 && self.left > 0 && !buffer.is_empty();
         if self.is_cut {
             return Err(io::Error::new(

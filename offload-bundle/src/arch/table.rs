@@ -68,7 +68,7 @@ impl Default for TargetTable<'static> {
 }
 
 /// Releases before this one generated code for GPUs that are in no row.
-const FIRST_COMPLETE_RELEASE: CudaRelease = CudaRelease::new(12, 0);
+const FIRST_COMPLETE_RELEASE: CudaRelease = CudaRelease::new(9, 0);
 
 const fn ptx(major: u8, minor: u8) -> PtxVersion {
     PtxVersion { major, minor }
@@ -105,11 +105,16 @@ impl KnownGpu {
 }
 
 /// The PTX versions are those of ptxas 13.0 and of LLVM 22's NVPTX backend, for sm_107 those of ptxas 13.5; the last releases those of
-/// ptxas 12.9 and 13.0. nvlink 13.5 links machine code of sm_100 and sm_103 for sm_107, so that is no GPU of a system on a chip.
+/// ptxas 12.9 and 13.0, for Kepler's those of the PTX ISA manual and of the release notes of CUDA 11.0 and 12.0. nvlink 13.5 links machine code of sm_100 and sm_103 for sm_107, so that is no GPU of a system on a chip.
 ///
 /// ptxas and LLVM differ in one row: ptxas accepts sm_88 from 7.3 on; LLVM, like the PTX manual, from 9.0 on. 9.0 suits both.
 #[rustfmt::skip]
-const GPUS: [KnownGpu; 22] = [
+const GPUS: [KnownGpu; 26] = [
+    // Kepler
+    gpu(30, ptx(3, 0)).until(10, 2),
+    gpu(32, ptx(4, 0)).until(10, 2).tegra(),
+    gpu(35, ptx(3, 1)).until(11, 8),
+    gpu(37, ptx(4, 1)).until(11, 8),
     // Maxwell, Pascal, Volta
     gpu(50, ptx(4, 0)).until(12, 9),
     gpu(52, ptx(4, 1)).until(12, 9),
@@ -188,9 +193,11 @@ const RELEASES: [KnownRelease; 31] = [
 
 const LLVMS: [KnownLlvm; 2] = [KnownLlvm { major: 22, ptx: ptx(9, 0) }, KnownLlvm { major: 23, ptx: ptx(9, 3) }];
 
-/// The last driver branch for the GPUs that CUDA 12 was the last to support: those of Maxwell, Pascal and Volta (release notes of CUDA 13.0,
-/// "Deprecated Architectures", and of driver 580).
-const LAST_DRIVER_OF_CUDA_12: u32 = 580;
+/// The last driver branch for a GPU, by the last CUDA release that generates code for it: for Kepler's 470 (its release notes), for those of
+/// Maxwell, Pascal and Volta 580 (release notes of CUDA 13.0, "Deprecated Architectures", and of driver 580).
+fn last_driver(release: CudaRelease) -> u32 {
+    if release.major < 12 { 470 } else { 580 }
+}
 
 impl<'a> TargetTable<'a> {
     /// The driver branches that run a GPU: the first and the last, where these are known. Unknown for GPUs of systems on a chip, whose drivers
@@ -199,7 +206,7 @@ impl<'a> TargetTable<'a> {
         let Some(gpu) = self.gpu(arch.number).filter(|gpu| !gpu.is_tegra) else { return (None, None) };
         let oldest = self.releases.first().map(|row| row.driver_branch);
         let first = self.releases.iter().find(|row| row.ptx >= gpu.plain).map(|row| row.driver_branch);
-        let last = gpu.last_cuda.filter(|release| release.major == 12).map(|_| LAST_DRIVER_OF_CUDA_12);
+        let last = gpu.last_cuda.map(last_driver);
         // The first row stands for all releases before it.
         (first.filter(|first| Some(*first) != oldest), last)
     }
@@ -225,6 +232,12 @@ impl<'a> TargetTable<'a> {
     /// The GPUs that the newest CUDA release generates machine code for.
     pub fn current_gpus(self) -> impl Iterator<Item = GpuArch> + 'a {
         self.gpus.iter().filter(|gpu| gpu.last_cuda.is_none()).map(|gpu| GpuArch::plain(gpu.number))
+    }
+
+    /// The GPUs that only earlier CUDA releases generate machine code for, but for those of systems on a chip.
+    pub fn former_gpus(self) -> impl Iterator<Item = GpuArch> + 'a {
+        let is_former = |gpu: &&KnownGpu| gpu.last_cuda.is_some() && !gpu.is_tegra;
+        self.gpus.iter().filter(is_former).map(|gpu| GpuArch::plain(gpu.number))
     }
 
     /// Whether there is a row for the number of `arch`.
@@ -310,21 +323,22 @@ mod tests {
         let known = ["sm_90", "sm_90a", "sm_100f", "sm_110"].map(version);
         assert_eq!(known, ["7.8", "8.0", "8.8", "9.0"]);
         // Of unknown numbers, and of suffixes that a number does not have.
-        let unknown = ["sm_35", "sm_99", "sm_89a", "sm_95a", "sm_90f", "sm_130"].map(version);
+        let unknown = ["sm_21", "sm_99", "sm_89a", "sm_95a", "sm_90f", "sm_130"].map(version);
         assert_eq!(unknown, ["3.2", "7.8", "8.0", "8.0", "8.8", "8.8"]);
     }
 
     #[test]
     fn the_oldest_gpu_of_a_release() {
         let oldest = |major, minor| KNOWN.oldest_gpu(CudaRelease { major, minor }).map(|gpu| gpu.number);
-        let seen = [oldest(11, 8), oldest(12, 0), oldest(12, 9), oldest(13, 0), oldest(14, 2)];
-        assert_eq!(seen, [None, Some(50), Some(50), Some(75), Some(75)]);
+        let seen =
+            [oldest(8, 0), oldest(10, 2), oldest(11, 8), oldest(12, 0), oldest(12, 9), oldest(13, 0), oldest(14, 2)];
+        assert_eq!(seen, [None, Some(30), Some(35), Some(50), Some(50), Some(75), Some(75)]);
     }
 
     #[test]
     fn the_drivers_of_a_gpu() {
         let drivers = |number| KNOWN.drivers_of(GpuArch::plain(number));
-        assert_eq!(drivers(61), (None, Some(580)));
+        assert_eq!([drivers(35), drivers(61)], [(None, Some(470)), (None, Some(580))]);
         assert_eq!([75, 90, 107, 120].map(|number| drivers(number).0), [410, 520, 615, 570].map(Some));
         assert_eq!([drivers(90).1, drivers(87).0, drivers(130).0], [None; 3]);
     }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::code::{Code, Word};
 use crate::arch::table::{KNOWN, KnownRelease};
-use crate::arch::{CudaRelease, PtxVersion};
+use crate::arch::{CudaRelease, GpuArch, PtxVersion};
 use crate::fatbin::Compression;
 
 /// The driver that is to load a fatbin. Ordered by age, the oldest first.
@@ -81,6 +81,24 @@ impl Driver {
         match self {
             Driver::NewEnough => true,
             Driver::Branch(own) => own >= branch,
+        }
+    }
+
+    /// The driver of a machine with this GPU: for a former GPU whose last driver is known, at most that one.
+    ///
+    /// # Errors
+    /// Why there is no such machine.
+    pub fn on(self, gpu: GpuArch) -> Result<Self, String> {
+        let (first, last) = KNOWN.drivers_of(gpu);
+        match (self, first, last) {
+            (Driver::NewEnough, _, Some(last)) => Ok(Driver::Branch(last)),
+            (Driver::Branch(own), Some(first), _) if own < first => {
+                Err(format!("driver {own} does not know {gpu}, drivers from {first} on do"))
+            }
+            (Driver::Branch(own), _, Some(last)) if own > last => {
+                Err(format!("driver {own} no longer runs {gpu}, {last} was the last"))
+            }
+            _ => Ok(self),
         }
     }
 

@@ -8,7 +8,7 @@ use super::check::CheckOptions;
 use super::check_link::check_in;
 use super::code::Code;
 use super::containers::{ContainerPlace, FoundContainer, Role};
-use super::driver::Runtime;
+use super::driver::{Driver, Runtime};
 use super::equal::droppable;
 use super::findings::{Finding, Severity};
 use super::hip::{self, AmdGpu, FoundBundle};
@@ -145,11 +145,9 @@ impl ExplainReport {
         sections: &[String],
     ) -> Self {
         let runtime = runtime.into();
-        let gpus = gpu.map_or_else(|| gpus(containers), |gpu| vec![gpu]);
+        let gpus = gpu.map_or_else(|| gpus(containers, runtime), |gpu| vec![gpu]);
         let parts = parts_of_links(containers);
-        let row = |found: &FoundContainer, gpu: &GpuArch| {
-            GpuReport::new(&outcome_in_program(found, containers, *gpu, runtime))
-        };
+        let row = |found: &FoundContainer, gpu: &GpuArch| GpuReport::of_machine(found, containers, *gpu, runtime);
         let report = |found: &FoundContainer| ContainerReport {
             place: found.place.clone(),
             platform: Platform::Cuda,
@@ -194,14 +192,19 @@ impl ExplainReport {
     }
 }
 
-/// The GPUs that the newest CUDA release generates code for, and those that only these fatbins know.
-fn gpus(containers: &[FoundContainer]) -> Vec<GpuArch> {
+/// The GPUs that the newest CUDA release generates code for, former ones that these fatbins serve, and those that only these fatbins know.
+fn gpus(containers: &[FoundContainer], runtime: Runtime) -> Vec<GpuArch> {
     /// A damaged file could name any number of them.
     const MOST_UNKNOWN: usize = 8;
     let loadable = containers.iter().flat_map(|found| &found.codes).filter(|code| code.is_loadable());
     let unknown = loadable.map(|code| GpuArch::plain(code.arch.number)).filter(|arch| !KNOWN.knows(*arch));
     let unknown: BTreeSet<GpuArch> = unknown.collect();
-    let mut all: Vec<GpuArch> = KNOWN.current_gpus().chain(unknown.into_iter().take(MOST_UNKNOWN)).collect();
+    let is_served = |gpu: &GpuArch| {
+        let mut rows = containers.iter().map(|found| GpuReport::of_machine(found, containers, *gpu, runtime));
+        rows.any(|row| row.runs && (row.entry.is_some() || !row.parts.is_empty()))
+    };
+    let others = KNOWN.former_gpus().filter(is_served).chain(unknown.into_iter().take(MOST_UNKNOWN));
+    let mut all: Vec<GpuArch> = KNOWN.current_gpus().chain(others).collect();
     all.sort();
     all
 }
@@ -216,6 +219,20 @@ fn parts_of_links(all: &[FoundContainer]) -> HashSet<usize> {
 }
 
 impl GpuReport {
+    /// What becomes of a fatbin on a machine with this GPU.
+    fn of_machine(found: &FoundContainer, all: &[FoundContainer], gpu: GpuArch, runtime: Runtime) -> Self {
+        match runtime.driver.on(gpu) {
+            Ok(driver) => {
+                let mut row = Self::new(&outcome_in_program(found, all, gpu, Runtime { driver, ..runtime }));
+                if let (Driver::NewEnough, Driver::Branch(last)) = (runtime.driver, driver) {
+                    row.reason += &format!("; {last} was the last driver for it");
+                }
+                row
+            }
+            Err(reason) => Self::new(&Outcome::without_machine(gpu, reason)),
+        }
+    }
+
     fn new(outcome: &Outcome<'_>) -> Self {
         let passed_over = outcome.passed_over.iter();
         Self {

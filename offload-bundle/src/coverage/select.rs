@@ -40,6 +40,8 @@ pub enum Verdict {
     NoKernels,
     /// What the driver does is not known.
     Unknown,
+    /// `CUDA_ERROR_NO_DEVICE`: the driver does not drive this GPU.
+    NoDevice,
 }
 
 impl Verdict {
@@ -79,6 +81,7 @@ impl Verdict {
             Verdict::IllegalInstruction => ("illegal-instruction", Some("CUDA_ERROR_ILLEGAL_INSTRUCTION")),
             Verdict::DriverCrash => ("driver-crash", Some("SIGSEGV")),
             Verdict::SymbolNotFound => ("symbol-not-found", Some("CUDA_ERROR_NOT_FOUND")),
+            Verdict::NoDevice => ("no-device", Some("CUDA_ERROR_NO_DEVICE")),
             Verdict::JitDisabled => ("jit-disabled", Some("CUDA_ERROR_JIT_COMPILATION_DISABLED")),
         }
     }
@@ -114,6 +117,12 @@ pub struct LinkPart<'a> {
 }
 
 impl Outcome<'_> {
+    /// That no machine has both this GPU and the driver.
+    pub(super) fn without_machine(gpu: GpuArch, reason: String) -> Self {
+        let (passed_over, parts, missing) = (Vec::new(), Vec::new(), Vec::new());
+        Outcome { gpu, verdict: Verdict::NoDevice, code: None, reason, passed_over, parts, missing }
+    }
+
     /// In short: `sass 90a`, `ptx 80 #2`, `link ptx 75 + ptx 80`, `no-binary`.
     pub fn brief(&self) -> String {
         if self.verdict == Verdict::Link {

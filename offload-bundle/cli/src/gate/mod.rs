@@ -3,8 +3,8 @@
 mod assemble;
 mod cache;
 mod claims;
+mod load;
 pub mod promise;
-mod run;
 mod variants;
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use offload_bundle::coverage::gate::{FileCode, FileGate, GateReport, JitRule, Ke
 use offload_bundle::coverage::{Driver, GpuWord, Gpus};
 
 use assemble::Assemblers;
-use run::ThisMachine;
+use load::ThisMachine;
 
 use crate::error::{Error, Result};
 use crate::files;
@@ -59,7 +59,7 @@ pub struct GateArguments {
     ptxas: Vec<PathBuf>,
     /// With --gpus: load every module on this machine's GPU by its driver, lazily and eagerly, and launch nothing
     #[arg(long)]
-    run: bool,
+    load: bool,
     /// With --gpus: also draw the matrix as one HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -74,7 +74,7 @@ impl GateArguments {
     /// Whether an option is given that means nothing without GPUs.
     pub fn lack_gpus(&self) -> bool {
         !self.are_given()
-            && (self.no_jit || self.assemble || self.run || self.html.is_some() || self.kernels != KernelRule::All)
+            && (self.no_jit || self.assemble || self.load || self.html.is_some() || self.kernels != KernelRule::All)
     }
 
     /// What is required, by the options and by the file with claims.
@@ -114,7 +114,7 @@ pub fn run(arguments: &GateArguments, inputs: &Inputs<'_>) -> Result<CommandOutp
     claims.extend(claims::of_wheels(inputs.files)?);
     let requirement = arguments.requirement(inputs.drivers, claimed)?;
     let assemblers = arguments.assemble.then(|| Assemblers::find(&arguments.ptxas)).transpose()?;
-    let machine = arguments.run.then(|| ThisMachine::find(&requirement)).transpose()?;
+    let machine = arguments.load.then(|| ThisMachine::find(&requirement)).transpose()?;
     let mut unlinked = 0;
     let judged = Reports::of_each(
         inputs.files,

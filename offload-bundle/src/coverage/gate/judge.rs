@@ -182,9 +182,10 @@ impl<'a> Judge<'a> {
             let why = format!("{gpu} is part of a system with an AArch64 processor, and the file is for x86-64");
             return Cell { is_of_other_host: true, ..Cell::absent(name, branch, why) };
         }
-        if let Some(why) = no_machine(gpu, driver) {
-            return Cell::absent(name, branch, why);
-        }
+        let driver = match driver.on(gpu) {
+            Ok(driver) => driver,
+            Err(why) => return Cell::absent(name, branch, why),
+        };
         if let Some(fault) = self.code.faults.first() {
             let cell = Cell::new(name, branch, CellVerdict::Fails, fault.message.clone());
             return Cell { fault: Some(fault.code), ..cell };
@@ -256,17 +257,5 @@ fn branch(driver: Driver) -> Option<u32> {
     match driver {
         Driver::NewEnough => None,
         Driver::Branch(branch) => Some(branch),
-    }
-}
-
-/// Why there is no machine with this GPU and this driver.
-fn no_machine(gpu: GpuArch, driver: Driver) -> Option<String> {
-    let branch = branch(driver)?;
-    match KNOWN.drivers_of(gpu) {
-        (Some(first), _) if branch < first => {
-            Some(format!("driver {branch} does not know {gpu}, drivers from {first} on do"))
-        }
-        (_, Some(last)) if branch > last => Some(format!("driver {branch} no longer runs {gpu}, {last} was the last")),
-        _ => None,
     }
 }

@@ -69,11 +69,11 @@ impl FileGate {
         for cell in self.cells.iter_mut().filter(is_meant) {
             if let (Some((container, failure)), CellVerdict::Runs | CellVerdict::Jit) = (failure, cell.verdict) {
                 cell.verdict = CellVerdict::Fails;
-                cell.rung = Rung::Run;
+                cell.rung = Rung::Loaded;
                 cell.fault = Some(FindingCode::NotLoaded);
                 cell.reason = format!("this machine's driver did not load fatbin {container}: {failure}");
             } else if failure.is_none() && is_complete && matches!(cell.verdict, CellVerdict::Runs | CellVerdict::Jit) {
-                cell.rung = Rung::Run;
+                cell.rung = Rung::Loaded;
             }
             cell.passes = cell.verdict.passes(requirement.jit, requirement.kernels);
         }
@@ -97,8 +97,8 @@ mod tests {
             gate.cells.iter().map(|cell| (cell.verdict, cell.rung)).collect::<Vec<_>>()
         };
         let (runs, other) = (CellVerdict::Runs, (CellVerdict::Runs, Rung::Documented));
-        assert_eq!(with(vec![(1, None)]), [other, (runs, Rung::Run)]);
+        assert_eq!(with(vec![(1, None)]), [other, (runs, Rung::Loaded)]);
         assert_eq!(with(Vec::new()), [other, (runs, Rung::Observed)]);
-        assert_eq!(with(vec![(1, Some("no".to_owned()))]), [other, (CellVerdict::Fails, Rung::Run)]);
+        assert_eq!(with(vec![(1, Some("no".to_owned()))]), [other, (CellVerdict::Fails, Rung::Loaded)]);
     }
 }

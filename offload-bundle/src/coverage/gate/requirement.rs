@@ -136,7 +136,7 @@ pub enum Rung {
     /// The rules were observed with this driver on this GPU. Only for machine code: whether a PTX compiles is not a matter of rules.
     Observed,
     /// The modules of these very files were loaded by this driver on this GPU.
-    Run,
+    Loaded,
 }
 
 impl Rung {
@@ -146,7 +146,7 @@ impl Rung {
             Rung::Documented => "documented",
             Rung::Assembled => "assembled",
             Rung::Observed => "observed",
-            Rung::Run => "run",
+            Rung::Loaded => "loaded",
         }
     }
 }

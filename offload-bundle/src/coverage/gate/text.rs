@@ -93,7 +93,7 @@ impl GateReport {
                 ),
             ),
             (Rung::Observed, "observed: the rules were seen on this GPU with this driver".to_owned()),
-            (Rung::Run, "run: seen as this machine's driver loaded the modules".to_owned()),
+            (Rung::Loaded, "loaded: seen as this machine's driver loaded the modules".to_owned()),
         ];
         let line = |(rung, meaning): &(Rung, String)| {
             let mark = mark(*rung).trim();
@@ -162,7 +162,7 @@ fn mark(rung: Rung) -> &'static str {
         Rung::Documented => "",
         Rung::Assembled => " [a]",
         Rung::Observed => " [o]",
-        Rung::Run => " [r]",
+        Rung::Loaded => " [l]",
     }
 }
 

@@ -50,7 +50,7 @@ class Toolkit:
 
     def __init__(self, place, folder):
         self.tools = place / "bin"
-        self.folder = folder / f"{place.parent.name}-{place.name}"
+        self.folder = folder / place.name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.concatenates = "--concat" in run(self.tools / "fatbinary", "--help").stdout
 
@@ -61,7 +61,7 @@ class Toolkit:
         if not file.exists():
             source = self.folder / "k.cu"
             source.write_text('extern "C" __global__ void k(unsigned *p) { *p = 1; }\n')
-            run(self.tools / "nvcc", "-ltoir", f"-arch=compute_{number}", source, "-o", file)
+            run(self.tools / "nvcc", "-ltoir", "-gencode", f"arch=compute_{number},code=lto_{number}", source, "-o", file)
         return file
 
 
@@ -154,7 +154,7 @@ def print_counts(counts):
 def make(options):
     random_ = random.Random(options.seed)
     places = options.cuda or [pathlib.Path(os.environ["CUDA_PATH"])]
-    toolkits = [Toolkit(place.resolve(), options.folder / "lto-ir") for place in places]
+    toolkits = [Toolkit(place.absolute(), options.folder / "lto-ir") for place in places]
     for number in range(options.count):
         generate(random_, options.folder / "fatbins" / str(number), toolkits)
     print(f"{options.count} fatbins, seed {options.seed}")

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use llvm_passes::pipeline::OptLevel;
 
+use crate::cli::values::LtoIrRule;
+
 /// Triple of all CUDA images.
 pub const CUDA_TRIPLE: &str = "nvptx64-nvidia-cuda";
 
@@ -54,9 +56,8 @@ pub struct DeviceOptions {
     pub ptxas_level: u8,
     /// `-g`: debuggable, unoptimized machine code.
     pub debug: bool,
-    /// False for `-fno-lto`, which disables link-time optimization of NVIDIA's LTO-IR. LLVM bitcode is always linked with
-    /// LTO.
-    pub lto: bool,
+    /// Whether NVIDIA's LTO-IR is linked. LLVM bitcode is always linked with LTO.
+    pub lto_ir: LtoIrRule,
     /// The result is relocatable code for a later device link (`--dlink -r`).
     pub relocatable: bool,
     /// `--plugin-opt=jobs=`: how many jobs run at a time.
@@ -95,7 +96,7 @@ impl Default for DeviceOptions {
             level: OptLevel::O2,
             ptxas_level: 3,
             debug: false,
-            lto: true,
+            lto_ir: LtoIrRule::default(),
             relocatable: false,
             jobs: None,
             is_whole: false,
@@ -134,7 +135,11 @@ impl DeviceOptions {
     pub fn set_lto(&mut self, word: &str) -> bool {
         let on = word.starts_with("-flto") || word.starts_with("-foffload-lto");
         let off = matches!(word, "-fno-lto" | "-fno-offload-lto");
-        self.lto = (self.lto || on) && !off;
+        match (on, off) {
+            (true, _) => self.lto_ir = LtoIrRule::First,
+            (_, true) => self.lto_ir = LtoIrRule::Never,
+            _ => {}
+        }
         on || off
     }
 }

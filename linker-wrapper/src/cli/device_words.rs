@@ -69,6 +69,7 @@ mod tests {
     use super::*;
     use crate::cli::parse::parse;
     use crate::cli::persona::Persona;
+    use crate::cli::values::LtoIrRule;
 
     fn of(compiler: &[(Option<&str>, &str)]) -> DeviceOptions {
         let owned = |(triple, value): &(Option<&str>, &str)| (triple.map(str::to_owned), (*value).to_owned());
@@ -95,15 +96,16 @@ mod tests {
             ..Options::default()
         };
         for word in ["-fno-lto", "-fno-offload-lto"] {
-            assert!(!of(&[(None, "-flto"), (None, word)]).lto, "--device-compiler={word}");
+            assert_eq!(of(&[(None, "-flto"), (None, word)]).lto_ir, LtoIrRule::Never, "--device-compiler={word}");
             let device = read(&linker(&[word]));
-            assert!(!device.lto && device.nvlink_arguments.is_empty(), "--device-linker={word}");
+            assert!(device.lto_ir == LtoIrRule::Never && device.nvlink_arguments.is_empty(), "--device-linker={word}");
             let words: Vec<OsString> = vec!["a.o".into(), word.into()];
             let options = parse(&words, Persona::Linker).expect("a valid line");
-            assert_eq!((read(&options).lto, options.host_line), (false, vec!["a.o".into()]), "{word}");
+            assert_eq!((read(&options).lto_ir, options.host_line), (LtoIrRule::Never, vec!["a.o".into()]), "{word}");
         }
-        assert!(of(&[(None, "-fno-lto"), (None, "-foffload-lto=full")]).lto);
-        assert!(read(&linker(&["-fno-lto", "-flto=thin"])).lto);
+        assert_eq!(of(&[(None, "-fno-lto"), (None, "-foffload-lto=full")]).lto_ir, LtoIrRule::First);
+        assert_eq!(read(&linker(&["-fno-lto", "-flto=thin"])).lto_ir, LtoIrRule::First);
+        assert_eq!(read(&linker(&[])).lto_ir, LtoIrRule::IfNeeded);
     }
 
     #[test]

@@ -223,6 +223,7 @@ impl Line {
             let debug = debug.then(|| "-G".to_owned());
             let excluded = debug.into_iter().chain(self.excluded.take());
             self.errors.extend(excluded.map(|option| Error::NotWithDlto { option }).collect::<Errors>());
+            self.words.push("--device-compiler=-flto".into());
             // Without LTO-IR, nvcc's device link has no use for these.
             std::mem::take(&mut self.optimizer).iter().for_each(|word| self.nvlink(word));
         } else {

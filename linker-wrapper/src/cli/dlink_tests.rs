@@ -25,7 +25,7 @@ fn the_lines_of_build_systems() {
         ("--dlink -r a.o --relocatable-link", "-r a.o -r --device-compiler=-fno-lto -o a_dlink.o"),
         (
             "--dlink -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=lto_90 -dlto a.o",
-            "a.o --offload-sass=sm_80,sm_90 -o a_dlink.o",
+            "a.o --device-compiler=-flto --offload-sass=sm_80,sm_90 -o a_dlink.o",
         ),
         (
             "--dlink a.o -Xnvlink -v,--warn -ccbin gcc -Xptxas -v -odir out",
@@ -46,10 +46,10 @@ fn the_lines_of_build_systems() {
 #[test]
 fn options_of_nvcc_become_options_of_this_program() {
     for (line, expected) in [
-        ("-dlto -Ofc max", "--device-linker=-Ofc=max"),
-        ("-split-compile=2 -lto", "--device-linker=-split-compile=2"),
-        ("--split-compile-extended 4 -dlto", "--device-linker=-split-compile-extended=4"),
-        ("-dlto -device-stack-protector=true", "--device-linker=-device-stack-protector=true"),
+        ("-dlto -Ofc max", "--device-compiler=-flto --device-linker=-Ofc=max"),
+        ("-split-compile=2 -lto", "--device-compiler=-flto --device-linker=-split-compile=2"),
+        ("--split-compile-extended 4 -dlto", "--device-compiler=-flto --device-linker=-split-compile-extended=4"),
+        ("-dlto -device-stack-protector=true", "--device-compiler=-flto --device-linker=-device-stack-protector=true"),
         ("-Ofc=max -split-compile 2", "--device-compiler=-fno-lto"),
         ("-G", "--device-compiler=-fno-lto --device-compiler=-g"),
         ("-G -dopt on", "--device-compiler=-fno-lto"),

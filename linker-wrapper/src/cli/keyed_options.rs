@@ -12,7 +12,7 @@ use offload_bundle::coverage::gate::Requirement;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
-use crate::cli::values::{CubinLinker, ImageCompression, KernelFolding, LlvmRules, Partitioning};
+use crate::cli::values::{CubinLinker, ImageCompression, KernelFolding, LlvmRules, LtoIrRule, Partitioning};
 
 /// What linked code and containers depend on.
 #[derive(Debug, Clone, Copy)]
@@ -69,8 +69,8 @@ pub struct KeyedDeviceOptions<'o> {
     pub ptxas_level: u8,
     /// Debuggable, unoptimized machine code.
     pub debug: bool,
-    /// Link-time optimization of NVIDIA's LTO-IR.
-    pub lto: bool,
+    /// Whether NVIDIA's LTO-IR is linked.
+    pub lto_ir: LtoIrRule,
     /// The result is relocatable code.
     pub relocatable: bool,
     /// The program is not cut.
@@ -129,7 +129,7 @@ impl DeviceOptions {
     #[rustfmt::skip]
     pub fn keyed(&self) -> KeyedDeviceOptions<'_> {
         let DeviceOptions {
-            level, ptxas_level, debug, lto, relocatable, is_whole, ptxas_arguments, nvlink_arguments, llvm_options,
+            level, ptxas_level, debug, lto_ir, relocatable, is_whole, ptxas_arguments, nvlink_arguments, llvm_options,
             // Keys have the contents of the images and the names that stay visible.
             inputs: _, library_paths: _, roots: _, cuda_path: _,
             // How many jobs run does not change their code.
@@ -143,7 +143,7 @@ impl DeviceOptions {
             level: *level,
             ptxas_level: *ptxas_level,
             debug: *debug,
-            lto: *lto,
+            lto_ir: *lto_ir,
             relocatable: *relocatable,
             is_whole: *is_whole,
             ptxas_arguments,

@@ -11,7 +11,7 @@ use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object::WRAPPER_PREFIX;
 use rayon::prelude::*;
 
-use crate::cli::values::SassPolicy;
+use crate::cli::values::{LtoIrRule, SassPolicy};
 use crate::compilers::rdc_image::{RdcEntry, RdcForm, RdcImage};
 use crate::device::archive_selection::Selection;
 use crate::device::cudadevrt;
@@ -65,7 +65,7 @@ fn defined_by(found: &FoundImage<'_>, rdc: &RdcImage<'_>) -> Result<HashSet<Stri
 }
 
 /// Adds the code of the units to the targets of clang's code, or to targets of their own if there is none of clang's. By default, these
-/// are the targets of the objects on the line for which every unit has code; warnings name the others. `lto` is whether LTO-IR may be linked.
+/// are the targets of the objects on the line for which every unit has code; warnings name the others.
 ///
 /// # Errors
 /// No target for which all units have code. A unit without code for a target that the user requests. Damaged code.
@@ -74,12 +74,12 @@ pub fn add_to<'a>(
     units: &[Unit<'a>],
     inputs: &InputFiles,
     policy: &SassPolicy,
-    lto: bool,
+    rule: LtoIrRule,
 ) -> Result<(Vec<TargetImages<'a>>, Vec<String>), Errors> {
     if units.is_empty() {
         return Ok((targets, Vec::new()));
     }
-    let (archs, warnings) = choose(&targets, units, inputs, policy, lto)?;
+    let (archs, warnings) = choose(&targets, units, inputs, policy, rule != LtoIrRule::Never)?;
     let mut targets: Vec<_> = targets.into_iter().filter(|target| archs.contains(&target.arch)).collect();
     for arch in &archs {
         if !targets.iter().any(|target| target.arch == *arch) {
@@ -88,6 +88,11 @@ pub fn add_to<'a>(
     }
     targets.sort_by_key(|target| std::cmp::Reverse(target.arch));
     for target in &mut targets {
+        let lto = match rule {
+            LtoIrRule::First => true,
+            LtoIrRule::IfNeeded => lacking(units, target.arch, false).next().is_some(),
+            LtoIrRule::Never => false,
+        };
         let images = units.par_iter().map(|unit| image(unit, target.arch, lto));
         target.images.extend(collect(images.collect::<Vec<_>>())?);
     }
@@ -126,7 +131,7 @@ pub fn lto_ir_calls_device_runtime(targets: &[TargetImages<'_>], library: Option
     Ok(runtime.is_some_and(|runtime| runtime.defines.iter().any(|name| undefined.contains(name.as_str()))))
 }
 
-/// Chooses the targets.
+/// Chooses the targets. `lto` is whether LTO-IR may be linked.
 fn choose(
     targets: &[TargetImages<'_>],
     units: &[Unit<'_>],

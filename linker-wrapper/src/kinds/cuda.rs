@@ -153,7 +153,7 @@ impl<'a> CudaLink<'a> {
         let ptxas = || Toolchain::of(options, device).path(Part::Ptxas);
         known_targets::require(&options.sass_policy, &options.ptx_policy, ptxas)?;
         let (targets, left_out) =
-            rdc_targets::add_to(targets, &linked, setup.inputs, &options.sass_policy, device.lto)?;
+            rdc_targets::add_to(targets, &linked, setup.inputs, &options.sass_policy, device.lto_ir)?;
         let (targets, mut warnings) = setup.line_code.add_to(targets, &device.roots)?;
         warnings.extend(left_out);
         warnings.extend(device.unknown.iter().map(|word| format!("{word} has no effect on this device link")));

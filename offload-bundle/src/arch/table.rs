@@ -110,10 +110,10 @@ impl KnownGpu {
 /// ptxas and LLVM differ in one row: ptxas accepts sm_88 from 7.3 on; LLVM, like the PTX manual, from 9.0 on. 9.0 suits both.
 #[rustfmt::skip]
 const GPUS: [KnownGpu; 26] = [
-    // Kepler
-    gpu(30, ptx(3, 0)).until(10, 2),
+    // Kepler; 3.2 is the lowest that LLVM emits
+    gpu(30, ptx(3, 2)).until(10, 2),
     gpu(32, ptx(4, 0)).until(10, 2).tegra(),
-    gpu(35, ptx(3, 1)).until(11, 8),
+    gpu(35, ptx(3, 2)).until(11, 8),
     gpu(37, ptx(4, 1)).until(11, 8),
     // Maxwell, Pascal, Volta
     gpu(50, ptx(4, 0)).until(12, 9),

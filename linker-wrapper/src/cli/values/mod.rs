@@ -8,6 +8,7 @@ mod image;
 mod kernel_folding;
 mod kernel_gc;
 mod llvm_rules;
+mod lto_ir_rule;
 mod relocatable_code;
 mod remote;
 mod resources;
@@ -23,6 +24,7 @@ pub use image::{
 pub use kernel_folding::KernelFolding;
 pub use kernel_gc::KernelGc;
 pub use llvm_rules::LlvmRules;
+pub use lto_ir_rule::LtoIrRule;
 pub use relocatable_code::RelocatableCode;
 pub use remote::{RemoteChoice, RemoteOptions, remote_mode, remote_timeout};
 pub use resources::{Jobs, MemoryChoice, Partitioning, StatsFormat, cache_size, granularity};

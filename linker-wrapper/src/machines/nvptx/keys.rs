@@ -145,6 +145,7 @@ mod tests {
     use offload_bundle::arch::GpuArch;
 
     use super::*;
+    use crate::cli::values::LtoIrRule;
     use crate::machines::nvptx::outputs::{ImagePtx, ImagePtxVersion, Relocatable};
 
     const PTX_8_4: PtxVersion = PtxVersion { major: 8, minor: 4 };
@@ -161,7 +162,7 @@ mod tests {
             ("level", DeviceOptions { level: OptLevel::O3, ..usual() }),
             ("ptxas level", DeviceOptions { ptxas_level: 2, ..usual() }),
             ("debug", DeviceOptions { debug: true, ..usual() }),
-            ("lto", DeviceOptions { lto: false, ..usual() }),
+            ("lto", DeviceOptions { lto_ir: LtoIrRule::Never, ..usual() }),
             ("ptxas arguments", DeviceOptions { ptxas_arguments: words("-x"), ..usual() }),
             ("nvlink arguments", DeviceOptions { nvlink_arguments: words("-x"), ..usual() }),
             ("LLVM options", DeviceOptions { llvm_options: words("-x"), ..usual() }),

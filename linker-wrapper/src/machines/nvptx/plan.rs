@@ -9,6 +9,7 @@ use offload_bundle::arch::GpuArch;
 use offload_bundle::{cubin, ptx};
 
 use crate::cli::device_options::DeviceOptions;
+use crate::cli::values::LtoIrRule;
 use crate::compilers::rdc_image;
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::lto_definitions::LtoNames;
@@ -230,7 +231,7 @@ pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, machin
             || !options.nvlink_arguments.is_empty()
             // A device link computes the registers and the stack of kernels from those of the functions that they call.
             || target.of_code(Code::Cubin).any(needs_link),
-        lto: options.lto,
+        lto: options.lto_ir != LtoIrRule::Never,
         relocatable: options.relocatable,
         linker: machine.link.request.options.cubin_linker,
         nvlink_only: nvlink_only(target, options),

@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::amdgpu;
-use crate::cubin::{self, Cubin, SymbolKind};
 use crate::error::FileError;
 use crate::fatbin::FatbinEntry;
 use crate::listing::{self, Found, Row};
 use crate::printable;
 
+mod contents;
 mod within;
 
+use contents::{Contents, Functions, Names};
 pub use within::{DifferentCubins, TargetDifference};
 
 /// An image of one of the files, prepared for the comparison.
@@ -21,7 +22,7 @@ pub use within::{DifferentCubins, TargetDifference};
 pub struct ComparedImage {
     row: Row,
     /// Decompressed; as stored if it cannot be.
-    payload: Vec<u8>,
+    contents: Contents,
     /// What else the fatbin records: flags, apart from those of the compression, and options for the driver's compiler.
     recorded: Option<(u64, Vec<u8>)>,
 }
@@ -34,20 +35,23 @@ pub fn images(
     data: &[u8],
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
 ) -> Result<Vec<ComparedImage>, FileError> {
-    let mut images = Vec::new();
+    let (mut images, mut names) = (Vec::new(), Names::new());
     listing::visit(data, read_thin, |found| {
-        images.push(ComparedImage::new(found));
+        images.push(ComparedImage::new(found, &mut names));
         Ok(())
     })?;
     Ok(images)
 }
 
 impl ComparedImage {
-    fn new(found: &Found<'_>) -> Self {
+    fn new(found: &Found<'_>, names: &mut Names) -> Self {
         let options = |entry: &FatbinEntry<'_>| entry.options.unwrap_or_default().to_vec();
         Self {
             row: found.row.clone(),
-            payload: found.payload().map_or_else(|_| found.stored().to_vec(), std::borrow::Cow::into_owned),
+            contents: match found.payload() {
+                Ok(bytes) => Contents::new(&bytes, names),
+                Err(_) => Contents::new(found.stored(), names),
+            },
             recorded: found.entry().map(|entry| (entry.flags_but_compression(), options(entry))),
         }
     }
@@ -192,15 +196,19 @@ fn change(left: &ComparedImage, right: &ComparedImage, contents_only: bool) -> O
     if !contents_only {
         fields.extend(stored_fields(left, right));
     }
-    let is_same = left.payload == right.payload;
-    fields.extend(field("size", left.payload.len().to_string(), right.payload.len().to_string()));
+    let (ours, theirs) = (&left.contents, &right.contents);
+    let is_same = ours.hash == theirs.hash;
+    fields.extend(field("size", ours.size.to_string(), theirs.size.to_string()));
     if !is_same {
         fields.push(Field { name: "contents", left: String::new(), right: String::new() });
     }
     if fields.is_empty() {
         return None;
     }
-    let functions = if is_same { Vec::new() } else { functions(&left.payload, &right.payload) };
+    let functions = match (&ours.functions, &theirs.functions) {
+        (Some(ours), Some(theirs)) if !is_same => different(ours, theirs),
+        _ => Vec::new(),
+    };
     Some(Change { left: Some(left.row.clone()), right: Some(right.row.clone()), fields, functions })
 }
 
@@ -229,48 +237,26 @@ fn field(name: &'static str, left: String, right: String) -> Option<Field> {
 }
 
 /// The functions of two cubins or code objects that differ, by name.
-fn functions(left: &[u8], right: &[u8]) -> Vec<Function> {
-    if let (Ok(left), Ok(right)) = (cubin::parse(left), cubin::parse(right)) {
-        return changed(&code(&left), &code(&right), |_| Vec::new());
-    }
-    let (Ok(left), Ok(right)) = (amdgpu::Code::parse(left), amdgpu::Code::parse(right)) else {
-        return Vec::new();
-    };
-    let (ours, theirs) = (left.resources().unwrap_or_default(), right.resources().unwrap_or_default());
-    let resources = |name: &str| match (ours.get(name), theirs.get(name)) {
-        (Some(ours), Some(theirs)) => {
-            let pairs = ours.iter().zip(theirs);
-            pairs.filter_map(|((name, one), (_, two))| field(name, one.to_string(), two.to_string())).collect()
-        }
-        _ => Vec::new(),
-    };
-    changed(&left.functions(), &right.functions(), resources)
-}
-
-/// Compares functions by their code, and by what else `fields` finds to differ.
-fn changed<C: PartialEq>(
-    ours: &BTreeMap<&str, C>,
-    theirs: &BTreeMap<&str, C>,
-    fields: impl Fn(&str) -> Vec<Field>,
-) -> Vec<Function> {
-    let names: BTreeSet<&str> = ours.keys().chain(theirs.keys()).copied().collect();
-    let function = |name: &&str| {
-        let fields = fields(name);
-        let change = match (ours.get(name), theirs.get(name)) {
-            (Some(a), Some(b)) if a == b && fields.is_empty() => return None,
+fn different(ours: &Functions, theirs: &Functions) -> Vec<Function> {
+    let names: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
+    let function = |name: &Arc<str>| {
+        let (one, two) = (ours.get(name), theirs.get(name));
+        let fields = one.zip(two).map_or_else(Vec::new, |(one, two)| resources(one, two));
+        let change = match (one, two) {
+            (Some(one), Some(two)) if one.code == two.code && fields.is_empty() => return None,
             (Some(_), Some(_)) => "changed",
             (Some(_), None) => "removed",
             _ => "added",
         };
-        Some(Function { name: (*name).to_owned(), change, fields })
+        Some(Function { name: name.to_string(), change, fields })
     };
-    names.iter().filter_map(function).collect()
+    names.into_iter().filter_map(function).collect()
 }
 
-fn code<'c, 'a>(cubin: &'c Cubin<'a>) -> BTreeMap<&'c str, Option<&'a [u8]>> {
-    let is_code = |kind| matches!(kind, SymbolKind::Kernel | SymbolKind::Function);
-    let functions = cubin.symbols().iter().filter(|symbol| symbol.defined && is_code(symbol.kind));
-    functions.map(|symbol| (symbol.name.as_str(), cubin.section(&format!(".text.{}", symbol.name)))).collect()
+/// What a kernel takes more or less of.
+fn resources(one: &contents::Function, two: &contents::Function) -> Vec<Field> {
+    let pairs = one.resources.iter().flatten().zip(two.resources.iter().flatten());
+    pairs.filter_map(|((name, one), (_, two))| field(name, one.to_string(), two.to_string())).collect()
 }
 
 fn line(change: &Change, is_full: bool, shown: &dyn Fn(&str) -> String) -> String {

@@ -132,7 +132,7 @@ struct Images {
     images: Vec<ComparedImage>,
 }
 
-/// The images of the files that a path names or holds, by the names that the files have in there. Those without images are left out of
+/// The images of the files that a path names or holds, by the names that the files have in there, without hashes. Those without images are left out of
 /// folders and packages.
 fn images(path: &Path) -> Result<BTreeMap<String, Images>> {
     let mut found = BTreeMap::new();
@@ -140,8 +140,8 @@ fn images(path: &Path) -> Result<BTreeMap<String, Images>> {
         let images = input::parse(content, |data, read_thin| difference::images(data, read_thin))?;
         if content.is_named || !images.is_empty() {
             let file = content.name.clone();
-            let inside = file.strip_prefix(&path.display().to_string()).unwrap_or(&file);
-            found.insert(inside.trim_start_matches([':', '/']).to_owned(), Images { file, images });
+            let inside = file.strip_prefix(&path.display().to_string()).unwrap_or(&file).trim_start_matches([':', '/']);
+            found.insert(packages::without_hash(inside, &found), Images { file, images });
         }
         Ok(())
     });
@@ -149,13 +149,28 @@ fn images(path: &Path) -> Result<BTreeMap<String, Images>> {
     Ok(found)
 }
 
-/// Compares files of the same name, and each other one with nothing. Files that are equal have no report.
+/// Compares files of the same name, and each other one with nothing. Files that are equal have no report, nor have those that have another name
+/// on the other side.
 fn by_name(
     left: &BTreeMap<String, Images>,
     right: &BTreeMap<String, Images>,
     arguments: &DiffArguments,
 ) -> Vec<DiffReport> {
-    let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+    let alone = |own: &'_ BTreeMap<String, Images>, other: &BTreeMap<String, Images>| -> Vec<String> {
+        own.keys().filter(|name| !other.contains_key(*name)).cloned().collect()
+    };
+    let mut renamed = BTreeSet::new();
+    let mut others = alone(right, left);
+    for name in alone(left, right) {
+        let is_same = |other: &String| {
+            let (left, right) = (left.get(&name), right.get(other));
+            left.zip(right).is_some_and(|(left, right)| report(left, right, arguments).difference.equal)
+        };
+        if let Some(place) = others.iter().position(is_same) {
+            renamed.extend([name, others.swap_remove(place)]);
+        }
+    }
+    let names: BTreeSet<&String> = left.keys().chain(right.keys()).filter(|name| !renamed.contains(*name)).collect();
     let none = || Images { file: "nothing".to_owned(), images: Vec::new() };
     let compared = names.into_iter().map(|name| match (left.get(name), right.get(name)) {
         (Some(left), Some(right)) => report(left, right, arguments),

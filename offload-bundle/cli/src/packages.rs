@@ -1,6 +1,7 @@
 //! Finds the files that a command inspects: those that the user names, those in folders, and those in packages (wheels, conda and Debian
 //! packages, zip and tar files), which are read without being unpacked to disk.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -73,6 +74,20 @@ pub fn are_several(paths: &[PathBuf]) -> bool {
         read.is_ok() && Package::of(&head).is_some()
     };
     paths.len() != 1 || paths.iter().any(|path| path.is_dir() || path.is_file() && is_package(path))
+}
+
+/// A file's name without the hash that tools which repair wheels put into it: `libx-1a2b3c4d.so.4`, `libx.1a2b3c4d.so.4`. With it, if another
+/// file has the name without.
+pub fn without_hash<F>(name: &str, others: &BTreeMap<String, F>) -> String {
+    const DIGITS: usize = 8;
+    let unhashed = || {
+        let (stem, end) = name.split_at(name.rfind(".so")?);
+        let (rest, hash) = stem.split_at_checked(stem.len().checked_sub(DIGITS)?)?;
+        let is_hash = hash.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
+        let rest = rest.strip_suffix(['-', '.']).filter(|rest| is_hash && !rest.ends_with('/'))?;
+        Some(format!("{rest}{end}"))
+    };
+    unhashed().filter(|unhashed| !others.contains_key(unhashed)).unwrap_or_else(|| name.to_owned())
 }
 
 /// Whether a file is a zip file.
@@ -313,4 +328,28 @@ fn deb_members(source: &mut dyn Source, member: &mut Member<'_>) -> io::Result<(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_hashes() {
+        let none = BTreeMap::<String, ()>::new();
+        for (name, unhashed) in [
+            ("x.libs/libx-1a2b3c4d.so.4.2", "x.libs/libx.so.4.2"),
+            ("x.libs/libx.1a2b3c4d.so", "x.libs/libx.so"),
+            ("libx-1a2b3c4.so", "libx-1a2b3c4.so"),
+            ("libx-1A2B3C4D.so", "libx-1A2B3C4D.so"),
+            ("x/-1a2b3c4d.so", "x/-1a2b3c4d.so"),
+            ("libdeadbeef.so", "libdeadbeef.so"),
+            ("1a2b3c4d.so", "1a2b3c4d.so"),
+            ("libx", "libx"),
+        ] {
+            assert_eq!(without_hash(name, &none), unhashed, "{name}");
+        }
+        let taken = BTreeMap::from([("libx.so".to_owned(), ())]);
+        assert_eq!(without_hash("libx-1a2b3c4d.so", &taken), "libx-1a2b3c4d.so");
+    }
 }

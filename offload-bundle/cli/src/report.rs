@@ -88,7 +88,7 @@ fn side(path: &Path, is_scan: bool) -> Result<Side> {
     let mut side = Side { name: path.display().to_string(), ..Side::default() };
     let errors = packages::visit(&[path.to_path_buf()], Parts::All, &mut |content| {
         let inside = content.name.strip_prefix(&side.name).unwrap_or(&content.name);
-        let inside = inside.trim_start_matches([':', '/']).to_owned();
+        let inside = packages::without_hash(inside.trim_start_matches([':', '/']), &side.compared);
         let name = if inside.is_empty() { "the file".to_owned() } else { inside };
         if let Some(file) = read(content, name.clone(), is_scan)? {
             side.compared.insert(name, input::parse(content, |data, read_thin| images(data, read_thin))?);

@@ -43,7 +43,8 @@ pub struct ResourcesArguments {
     /// Print names as the compiler mangled them
     #[arg(long)]
     no_demangle: bool,
-    /// A table for each cubin, however many there are, and names that are not cut to the terminal's width
+    /// A table for each cubin, however many there are, also for those of objects beside the linked ones, and names that are not cut to the terminal's
+    /// width
     #[arg(long)]
     full: bool,
     /// Print a JSON array of objects instead of tables; its names stay mangled. For several files, each object has the key `file`
@@ -58,6 +59,9 @@ pub fn run(arguments: &ResourcesArguments) -> Result<CommandOutput> {
             usage::usage(data, read_thin, search(arguments.scan), arguments.sort)
         })?;
         cubins.retain(|cubin| arguments.target.is_empty() || arguments.target.contains(&cubin.target));
+        if !arguments.full && !arguments.json {
+            usage::leave_out_linked_parts(&mut cubins);
+        }
         files.push((content.name.clone(), cubins));
         Ok(())
     });

@@ -14,6 +14,8 @@ mod tests;
 pub use apart::apart;
 use parse::Parser;
 
+use crate::host_object::module_name;
+
 /// What clang and device links append to the names of static kernels and variables that the host refers to.
 const UNIQUE_MARKS: [&str; 2] = ["__intern__", "__static__"];
 
@@ -39,16 +41,29 @@ pub fn demangle(name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A symbol as people read it: demangled if it is mangled, and without the suffix that makes the name of a static one unique.
+/// A symbol as people read it: demangled if it is mangled, and without what makes the name of a static one unique. A static one of nvcc has the
+/// name of its source file.
 ///
 /// ```
 /// use offload_bundle::demangle::readable;
 ///
 /// assert_eq!(readable("_ZL1xv__intern__7d1f"), "x()");
+/// assert_eq!(readable("__nv_static_21__f73a5c3b_4_a_cu_main__Z5plainPi"), "plain(int*) [a_cu]");
 /// assert_eq!(readable("main"), "main");
 /// ```
 pub fn readable(symbol: &str) -> String {
+    if let Some((id, name)) = of_unit(symbol) {
+        return format!("{} [{}]", demangle(name).unwrap_or_else(|| name.to_owned()), module_name(id));
+    }
     let plain = || UNIQUE_MARKS.iter().find_map(|mark| symbol.split_once(mark)).map_or(symbol, |(plain, _)| plain);
     let text = demangle(symbol).or_else(|| demangle(plain()));
     text.unwrap_or_else(|| plain().to_owned())
+}
+
+/// The id of the unit and the name in that unit, of a static function or variable of `nvcc -rdc`: `__nv_static_21__f73a5c3b_4_a_cu_main__Z5plainPi`,
+/// where 21 is the length of the id. (nvcc 13.0)
+fn of_unit(symbol: &str) -> Option<(&str, &str)> {
+    let (length, rest) = symbol.strip_prefix("__nv_static_")?.split_once('_')?;
+    let (id, name) = rest.split_at_checked(length.parse().ok()?)?;
+    Some((id, name.strip_prefix('_')?))
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::{Function, changed, code};
+use super::contents::{self, Names};
+use super::{Function, different};
 use crate::arch::GpuArch;
 use crate::archive::reject_thin_members;
 use crate::coverage::{self, FoundContainer, grouped, ranges};
@@ -100,7 +101,9 @@ impl TargetDifference {
         if difference == CodeDifference::default() {
             return None;
         }
-        let functions = changed(&code(left), &code(right), |_| Vec::new());
+        let mut names = Names::new();
+        let [ours, theirs] = [left, right].map(|cubin| contents::functions(cubin, &mut names));
+        let functions = different(&ours, &theirs);
         let attributes: BTreeSet<String> = difference.attributes.iter().map(|one| self.attribute(one)).collect();
         let is_code = |part: &String| functions.iter().any(|function| is_code_of(part, &function.name));
         let parts = difference.parts.into_iter().filter(|part| !is_code(part)).collect();

@@ -4,6 +4,7 @@ mod shares;
 mod text;
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::io;
 
 use serde::Serialize;
@@ -18,6 +19,10 @@ use crate::listing::{self, Found, Row};
 pub use shares::{FunctionShare, FunctionShares, function_shares};
 pub use text::{Layout, Shown, text};
 
+/// The section of code that programs load, and that of code which a device link takes.
+const LINKED: &str = ".nv_fatbin";
+const OBJECTS: &str = "__nv_relfatbin";
+
 /// One cubin or code object of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CubinUsage {
@@ -29,6 +34,8 @@ pub struct CubinUsage {
     pub member: Option<String>,
     /// `sm_90a`, `gfx90a:xnack+`.
     pub target: String,
+    /// The section that holds it, as in [`Row`].
+    pub section: Option<String>,
     /// Its size in bytes, decompressed.
     pub size: u64,
     /// What its bytes are, the largest part first; the parts add up to `size`.
@@ -126,6 +133,19 @@ pub fn usage(
     Ok(cubins)
 }
 
+/// Leaves out the cubins of nvcc's objects for targets that a device link of the same file has made code for: their functions are in that.
+pub fn leave_out_linked_parts(cubins: &mut Vec<CubinUsage>) {
+    let linked = cubins.iter().filter(|cubin| cubin.is_in(LINKED)).map(|cubin| cubin.target.clone());
+    let linked: BTreeSet<String> = linked.collect();
+    cubins.retain(|cubin| !cubin.is_in(OBJECTS) || !linked.contains(&cubin.target));
+}
+
+impl CubinUsage {
+    fn is_in(&self, section: &str) -> bool {
+        self.section.as_deref() == Some(section)
+    }
+}
+
 /// The usage of one image, the one of this number in its file; `None` for an image that is neither a cubin nor a code object.
 ///
 /// # Errors
@@ -146,7 +166,7 @@ pub fn of_payload(row: &Row, payload: &[u8], index: usize, order: Order) -> Resu
     let (member, target) = (row.member.clone(), row.target.clone());
     if row.image == "object" && amdgpu::is_code(payload) {
         let usage = code_object(payload, order).map_err(damaged)?;
-        return Ok(Some(CubinUsage { index, member, target, ..usage }));
+        return Ok(Some(CubinUsage { index, member, target, section: row.section.clone(), ..usage }));
     }
     if row.image != "cubin" {
         return Ok(None);
@@ -159,6 +179,7 @@ pub fn of_payload(row: &Row, payload: &[u8], index: usize, order: Order) -> Resu
         form: "cubin",
         member,
         target,
+        section: row.section.clone(),
         size,
         parts: shares(cubin.section_sizes(), size),
         global,
@@ -175,8 +196,18 @@ fn code_object(data: &[u8], order: Order) -> Result<CubinUsage, FormatError> {
     let parts = shares(code.section_sizes().into_iter(), size);
     let global = parts.iter().filter(|part| part.name == "variables").map(|part| part.bytes).sum();
     let member = None;
-    let target = String::new();
-    Ok(CubinUsage { index: 0, form: "code object", member, target, size, parts, global, constant: 0, functions })
+    Ok(CubinUsage {
+        index: 0,
+        form: "code object",
+        member,
+        target: String::new(),
+        section: None,
+        size,
+        parts,
+        global,
+        constant: 0,
+        functions,
+    })
 }
 
 fn sorted(mut functions: Vec<FunctionUsage>, order: Order) -> Vec<FunctionUsage> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CubinPart, CubinUsage, FunctionUsage, Order};
+use super::{CubinPart, CubinUsage, FunctionUsage, OBJECTS, Order};
 use crate::listing::aligned;
 use crate::printable;
 
@@ -102,7 +102,9 @@ fn targets(all: &[(Option<&str>, &CubinUsage)]) -> String {
 
 fn block(cubin: &CubinUsage, layout: &Layout<'_>) -> String {
     let member = cubin.member.as_ref().map(|member| format!(" ({})", printable::name(member))).unwrap_or_default();
-    let mut out = format!("{}: {} {}{member}, {} bytes: ", cubin.index, cubin.form, cubin.target, cubin.size);
+    let section = cubin.section.as_ref().filter(|_| cubin.is_in(OBJECTS));
+    let section = section.map(|section| format!(" in {section}")).unwrap_or_default();
+    let mut out = format!("{}: {} {}{member}{section}, {} bytes: ", cubin.index, cubin.form, cubin.target, cubin.size);
     out += &shares(&cubin.parts, cubin.size);
     out.push('\n');
     if cubin.global > 0 || cubin.constant > 0 {

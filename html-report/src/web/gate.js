@@ -5,7 +5,7 @@ function lookOfGate({ verdict, passes }) {
   return verdict === "runs" ? "runs-code" : "runs-ptx";
 }
 
-const RUNG_MARKS = { assembled: "a", observed: "o", run: "r" };
+const RUNG_MARKS = { assembled: "a", observed: "o", loaded: "l" };
 
 /** A table of GPUs or files, and of drivers. Arrow keys move between its cells. */
 class GateTable {
@@ -21,7 +21,7 @@ class GateTable {
     const box = matrixBox(matrix.title, head, this.rows);
     const legend = [["runs-code", "runs from machine code"], ["runs-ptx", "the driver compiles PTX, or only some kernels run, as allowed"], ["fails", "not as required"], ["runs-not", "no such machine, or nothing to run"]];
     const keys = el("ul", { class: "legend" }, ...legend.map(([look, text]) => el("li", {}, el("span", { class: `swatch ${look}` }), text)));
-    const marks = "A letter says what a cell stands on beyond documented rules: a, assembled by ptxas; o, observed with this driver on this GPU; r, loaded on this GPU.";
+    const marks = "A letter says what a cell stands on beyond documented rules: a, assembled by ptxas; o, observed with this driver on this GPU; l, loaded on this GPU.";
     return el("section", { id: this.id }, el("h2", {}, matrix.title), el("p", { class: "note" }, `${matrix.note} Each cell has its reason. ${marks}`), box, keys);
   }
 

@@ -92,6 +92,7 @@ fn parsed(file: &ClaimsFile, source: &str) -> std::result::Result<(Requirement, 
     });
     let claims = Claims {
         source: source.to_owned(),
+        package: None,
         cuda: cuda.transpose()?,
         machine_code: file.machine_code.as_deref().map(targets).transpose()?,
         ptx: file.ptx.as_deref().map(targets).transpose()?,
@@ -122,10 +123,17 @@ pub fn of_wheels(files: &[PathBuf]) -> Result<Vec<Claims>> {
             Some(claim) => Some(claim),
             None => by_requirement()?,
         };
-        claims.extend(claim.map(|(source, cuda)| Claims { source, cuda: Some(cuda), ..Claims::default() }));
+        let package = Some(path.display().to_string());
+        claims.extend(claim.map(|(source, cuda)| Claims {
+            source,
+            package: package.clone(),
+            cuda: Some(cuda),
+            ..Claims::default()
+        }));
         if let Some(text) = dist_info(path, "variant.json")? {
             let damaged = |error| Error::Package { name: path.display().to_string(), error };
-            claims.extend(variants::claims(&text).map_err(damaged)?);
+            let of_variant = variants::claims(&text).map_err(damaged)?;
+            claims.extend(of_variant.map(|of_variant| Claims { package, ..of_variant }));
         }
     }
     Ok(claims)

@@ -44,6 +44,7 @@ pub fn claims(text: &str) -> Result<Option<Claims>, String> {
     let has_targets = values("sm_arch").next().is_some();
     Ok(Some(Claims {
         source: format!("the wheel's variant {label}"),
+        package: None,
         cuda: oldest.first().map(|release| release.major),
         machine_code: has_targets.then(|| targets("_real")).transpose()?,
         ptx: has_targets.then(|| targets("_virtual")).transpose()?,

@@ -13,6 +13,8 @@ use crate::GpuArch;
 pub struct Claims {
     /// Where the claims are from: `claims.toml`, `the wheel's name`.
     pub source: String,
+    /// The package whose files it is about, as their names begin; all files, if there is none.
+    pub package: Option<String>,
     /// The major version of the CUDA toolkit.
     pub cuda: Option<u32>,
     /// The targets of machine code, all of them.
@@ -25,6 +27,7 @@ impl Claims {
     /// Where claim and content differ: what is claimed and not shipped, and what is shipped and not claimed. Each with the file that it is
     /// about, if that is one.
     pub(super) fn findings(&self, files: &[OfFile<FileGate>]) -> Vec<(Option<String>, Finding)> {
+        let files: Vec<&OfFile<FileGate>> = files.iter().filter(|of| self.is_about(&of.file)).collect();
         let all = Shipped::union(files.iter().map(|of| &of.report.shipped));
         let of_all = |finding| (None, finding);
         let mut findings: Vec<(Option<String>, Finding)> = Vec::new();
@@ -32,13 +35,17 @@ impl Claims {
         for (what, claimed, shipped) in kinds {
             let Some(claimed) = claimed else { continue };
             findings.extend(self.targets(what, claimed, shipped).into_iter().map(of_all));
-            findings.extend(self.not_in_each(what, claimed, files));
+            findings.extend(self.not_in_each(what, claimed, &files));
         }
         if let Some(cuda) = self.cuda {
             findings.extend(self.toolkit_not_shipped(cuda, &all).map(of_all));
             findings.extend(files.iter().filter_map(|of| Some((Some(of.file.clone()), self.toolkit_of(cuda, of)?))));
         }
         findings
+    }
+
+    fn is_about(&self, file: &str) -> bool {
+        self.package.as_ref().is_none_or(|package| file.strip_prefix(package).is_some_and(|rest| rest.starts_with(':')))
     }
 
     fn finding(&self, code: FindingCode, what: &str) -> Finding {
@@ -59,13 +66,13 @@ impl Claims {
         &self,
         what: &str,
         claimed: &BTreeSet<GpuArch>,
-        files: &[OfFile<FileGate>],
+        files: &[&OfFile<FileGate>],
     ) -> Vec<(Option<String>, Finding)> {
         let shipped = |of: &OfFile<FileGate>| match what {
             "PTX" => of.report.shipped.ptx.clone(),
             _ => of.report.shipped.machine_code.clone(),
         };
-        let somewhere: BTreeSet<GpuArch> = files.iter().flat_map(shipped).collect();
+        let somewhere: BTreeSet<GpuArch> = files.iter().copied().flat_map(shipped).collect();
         let lacks = |of: &OfFile<FileGate>| {
             let own = shipped(of);
             let lacking = names(claimed.iter().filter(|target| somewhere.contains(target) && !own.contains(target)))?;
@@ -73,7 +80,7 @@ impl Claims {
             let what = format!("claims {what} for {lacking}, and this file has none");
             has_code.then(|| (Some(of.file.clone()), self.finding(FindingCode::NotShipped, &what)))
         };
-        files.iter().filter_map(lacks).collect()
+        files.iter().copied().filter_map(lacks).collect()
     }
 
     fn toolkit_not_shipped(&self, cuda: u32, all: &Shipped) -> Option<Finding> {

@@ -118,7 +118,7 @@ fn read_file(path: &Path, parts: Parts, is_named: bool, see: &mut See<'_>) -> Re
     let mut data = Vec::new();
     file.by_ref().take(HEAD).read_to_end(&mut data).map_err(failed)?;
     let place = Place { name: path.display().to_string(), folder: path.parent().unwrap_or(Path::new("")), depth: 0 };
-    if let Some(package) = Package::of(&data).or_else(|| Package::of_name(path))
+    if let Some(package) = Package::of(&data).or_else(|| Package::of_name(path, is_named))
         && file.rewind().is_ok()
     {
         // Packages of gigabytes are not read into memory.
@@ -186,12 +186,14 @@ impl Package {
         by_magic.or_else(|| (head.get(257..262)? == b"ustar").then_some(Package::Tar))
     }
 
-    /// What a file is by its name: a package whose beginning is damaged is one nevertheless, and tar files from before POSIX have no magic.
-    fn of_name(path: &Path) -> Option<Self> {
+    /// What a file is by its name: a package whose beginning is damaged is one nevertheless, and tar files from before POSIX have no magic. Of
+    /// the files in a folder only those whose names are no other's: environments hold damaged archives as inputs of tests.
+    fn of_name(path: &Path, is_named: bool) -> Option<Self> {
         match path.extension()?.to_str()? {
-            "whl" | "zip" | "conda" => Some(Package::Zip),
-            "tar" => Some(Package::Tar),
-            "deb" => Some(Package::Deb),
+            "whl" | "conda" => Some(Package::Zip),
+            "zip" if is_named => Some(Package::Zip),
+            "tar" if is_named => Some(Package::Tar),
+            "deb" if is_named => Some(Package::Deb),
             _ => None,
         }
     }

@@ -62,7 +62,7 @@
 //! 5. [`fatbin`] builds fatbins, byte for byte as NVIDIA's `fatbinary` and nvFatbin do, and reads them.
 //! 6. [`audit`] compares what a program registers with its images. [`coverage`] predicts what the driver runs of a fatbin on each GPU, and reports its faults.
 //! 7. [`listing`] lists the images of any file, and [`selection`] selects among them. [`difference`] compares two files image by image,
-//!    [`usage`] reports the resources that kernels take.
+//!    [`usage`] reports the resources that kernels take, and [`expansion`] adds up what the headers say that images grow to.
 //! 8. [`strip`] drops images from linked programs, libraries and objects, [`recompress`] stores them in another form; [`annotate`] writes a string into the offload binaries of
 //!    compiled objects.
 //!
@@ -91,6 +91,7 @@ pub mod difference;
 pub mod elf_edit;
 pub mod elf_sections;
 mod error;
+pub mod expansion;
 pub mod fatbin;
 mod file_kind;
 pub mod hip_bundle;

@@ -89,9 +89,10 @@ pub struct CheckArguments {
 pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
     let explained =
         Reports::of_each(&arguments.files, input::parts(arguments.scan), "no fatbin and no HIP bundle", |content| {
-            let (fatbins, bundles, lost) = input::parse(content, |data, read_thin| {
+            let search = search(arguments.scan);
+            let (fatbins, bundles, lost) = input::parse(content, search, |data, read_thin| {
                 Ok((
-                    coverage::containers(data, &mut *read_thin, search(arguments.scan))?,
+                    coverage::containers(data, &mut *read_thin, search)?,
                     coverage::hip_bundles(data, read_thin)?,
                     audit::lost_containers(data).into_iter().next(),
                 ))
@@ -175,8 +176,9 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
     let options = CheckOptions { driver, toolkit: arguments.toolkit, ..CheckOptions::default() };
     let checked =
         Reports::of_each(&arguments.files, input::parts(arguments.scan), "no fatbin and no HIP bundle", |content| {
-            let (containers, bundles, of_host) = input::parse(content, |data, read_thin| {
-                let containers = coverage::compared_containers(data, &mut *read_thin, search(arguments.scan))?;
+            let search = search(arguments.scan);
+            let (containers, bundles, of_host) = input::parse(content, search, |data, read_thin| {
+                let containers = coverage::compared_containers(data, &mut *read_thin, search)?;
                 let bundles = coverage::hip_bundles(data, &mut *read_thin)?;
                 let mut of_host = coverage::check_host_code(data, read_thin)?;
                 of_host.extend(coverage::shared_kernels(data, &containers, &options));

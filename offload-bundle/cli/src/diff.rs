@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use offload_bundle::difference::{self, ComparedImage, Difference, TargetDifference};
+use offload_bundle::host_object::Search;
 use offload_bundle::{GpuArch, printable};
 use serde::Serialize;
 
@@ -86,7 +87,7 @@ fn run_within(file: &Path, arguments: &DiffArguments) -> Result<CommandOutput> {
     let (left, right) = (target(&arguments.left)?, target(&arguments.right)?);
     let mut reports = Vec::new();
     let errors = packages::visit(&[file.to_path_buf()], Parts::All, &mut |content| {
-        let difference = input::parse(content, |data, _| TargetDifference::new(data, left, right))?;
+        let difference = input::parse(content, Search::Sections, |data, _| TargetDifference::new(data, left, right))?;
         match difference.missing() {
             Some(target) if content.is_named => {
                 return Err(Error::NoCubinFor { file: content.name.clone().into(), target });
@@ -137,7 +138,7 @@ struct Images {
 fn images(path: &Path) -> Result<BTreeMap<String, Images>> {
     let mut found = BTreeMap::new();
     let errors = packages::visit(&[path.to_path_buf()], Parts::All, &mut |content| {
-        let images = input::parse(content, |data, read_thin| difference::images(data, read_thin))?;
+        let images = input::parse(content, Search::Sections, |data, read_thin| difference::images(data, read_thin))?;
         if content.is_named || !images.is_empty() {
             let file = content.name.clone();
             let inside = file.strip_prefix(&path.display().to_string()).unwrap_or(&file).trim_start_matches([':', '/']);

@@ -1,8 +1,11 @@
 //! Changes the device images of a file, or of the files in a wheel, and shows the bytes before and after.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use offload_bundle::host_object::Search;
 use offload_bundle::listing::Row;
 use offload_bundle::summary::{self, GroupChange};
 use serde::Serialize;
@@ -10,7 +13,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::file_change::{Edit, FileChange};
 use crate::output::{self, CommandOutput};
-use crate::{files, input, packages, wheel};
+use crate::{expansion, files, input, packages, wheel};
 
 #[derive(Args)]
 pub struct EditArguments {
@@ -87,11 +90,13 @@ pub fn run(
         };
         std::fs::create_dir_all(folder).map_err(|source| Error::CreateFolder { path: folder.to_owned(), source })
     };
+    let waiting = waiting(file);
     let (files, size_before, size_after) = if packages::is_zip(file)? {
         wheel::rewrite(file, path, edit, accept)?
     } else {
         of_file(file, path, edit, accept)?
     };
+    waiting.finish_and_clear();
     if files.is_empty() {
         return Err(nothing());
     }
@@ -109,6 +114,18 @@ pub fn run(
     Ok(CommandOutput::success(text))
 }
 
+/// Says on a terminal how long the edit of a file takes. To compress a gigabyte well takes minutes.
+fn waiting(file: &Path) -> ProgressBar {
+    const INTERVAL: Duration = Duration::from_secs(1);
+    let line = ProgressBar::new_spinner()
+        .with_message(offload_bundle::printable::name(&file.display().to_string()).into_owned());
+    if let Ok(style) = ProgressStyle::with_template("{wide_msg} {elapsed}") {
+        line.set_style(style);
+    }
+    line.enable_steady_tick(INTERVAL);
+    line
+}
+
 fn of_file(
     file: &Path,
     path: Option<&Path>,
@@ -116,6 +133,7 @@ fn of_file(
     accept: &dyn Fn(bool) -> Result<()>,
 ) -> Result<(Vec<FileChange>, u64, u64)> {
     let data = input::bytes(file)?;
+    expansion::check(file, &data, Search::Sections, expansion::limits(data.len() as u64))?;
     let edited = edit(file, &data)?;
     accept(edited.is_some())?;
     let Some(edited) = edited else { return Ok((Vec::new(), 0, 0)) };

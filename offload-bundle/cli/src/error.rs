@@ -18,8 +18,12 @@ pub enum Error {
     Io { path: PathBuf, source: io::Error },
     #[error("{name}: {error}")]
     Package { name: String, error: String },
+    #[error("{name}: {what}; if you trust the file, pass --allow-expansion")]
+    Expands { name: PathBuf, what: String },
     #[error("{path}: cannot be read: {error}")]
     Folder { path: PathBuf, error: String },
+    #[error("{path}: a quote or backslash in it has no end")]
+    UnendedQuote { path: PathBuf },
     #[error("{path}: cannot be written: {source}")]
     Write { path: PathBuf, source: io::Error },
     #[error("{path}: cannot be created: {source}")]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use offload_bundle::host_object::Search;
 use offload_bundle::listing::{self, Row};
 use offload_bundle::selection::Selector;
 use serde::Serialize;
@@ -96,7 +97,7 @@ fn describe(selected: SelectedImage, path: &Path) -> Extracted {
 fn select(arguments: &ExtractArguments) -> Result<Vec<SelectedImage>> {
     let mut selected = Vec::new();
     let mut count = 0;
-    input::read(&arguments.file, |data, read_thin| {
+    input::read(&arguments.file, Search::Sections, |data, read_thin| {
         listing::visit(data, read_thin, |found| {
             count += 1;
             if arguments.selects(count, &found.row) {

@@ -7,15 +7,18 @@ use offload_bundle::FileError;
 use offload_bundle::host_object::Search;
 
 use crate::error::{Error, NotARegularFile, Result};
+use crate::expansion;
 use crate::packages::{Content, Parts};
 
 /// Reads a file and passes its bytes to `find`, with a function that reads the members of a thin archive, whose paths are relative to
 /// the archive's folder.
 pub fn read<T>(
     file: &Path,
+    search: Search,
     find: impl FnOnce(&[u8], &mut dyn FnMut(&str) -> io::Result<Vec<u8>>) -> std::result::Result<T, FileError>,
 ) -> Result<T> {
     let data = bytes(file)?;
+    expansion::check(file, &data, search, expansion::limits(data.len() as u64))?;
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut read_thin = |path: &str| thin_member(&folder.join(path));
     find(&data, &mut read_thin).map_err(|source| Error::Parse { file: file.to_owned(), source })
@@ -24,8 +27,10 @@ pub fn read<T>(
 /// Passes the bytes of a file to `find`, as [`read`] does.
 pub fn parse<T>(
     content: &Content<'_>,
+    search: Search,
     find: impl FnOnce(&[u8], &mut dyn FnMut(&str) -> io::Result<Vec<u8>>) -> std::result::Result<T, FileError>,
 ) -> Result<T> {
+    expansion::check(content.name.as_ref(), content.data, search, content.limits)?;
     let mut read_thin = |path: &str| thin_member(&content.folder.join(path));
     find(content.data, &mut read_thin).map_err(|source| Error::Parse { file: content.name.clone().into(), source })
 }
@@ -56,5 +61,7 @@ fn thin_member(path: &Path) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
+    let limits = expansion::limits(bytes.len() as u64);
+    expansion::check(path, &bytes, Search::Sections, limits).map_err(io::Error::other)?;
     Ok(bytes)
 }

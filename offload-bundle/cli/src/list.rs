@@ -59,9 +59,9 @@ pub fn run(arguments: &ListArguments) -> Result<CommandOutput> {
     let wanted = &arguments.section;
     let mut listed = Vec::new();
     let mut errors = packages::visit(&arguments.files, Parts::All, &mut |content| {
-        let mut rows = input::parse(content, |data, read_thin| {
-            listing::list_with_results(data, read_thin, search(arguments.scan))
-        })?;
+        let search = search(arguments.scan);
+        let mut rows =
+            input::parse(content, search, |data, read_thin| listing::list_with_results(data, read_thin, search))?;
         rows.retain(|row| wanted.is_empty() || row.section.as_ref().is_some_and(|section| wanted.contains(section)));
         if content.is_named || !rows.is_empty() {
             let why_none = if wanted.is_empty() { listing::why_none(content.data) } else { "none in these sections" };

@@ -7,6 +7,7 @@ mod create;
 mod diff;
 mod edit;
 mod error;
+mod expansion;
 mod extract;
 mod file_change;
 mod files;
@@ -23,6 +24,7 @@ mod recompress;
 mod report;
 mod reports;
 mod resources;
+mod response_file;
 mod sarif;
 mod strip;
 mod wheel;
@@ -38,9 +40,15 @@ use crate::error::{Error, Result};
 use crate::output::CommandOutput;
 
 /// Shows the device code that objects, archives, executables and containers carry, and what becomes of it.
+///
+/// `@FILE` stands for the words in that file, which are quoted as for a shell.
 #[derive(Parser)]
 #[command(name = "offload-bundle", version)]
 struct CommandLine {
+    /// Read files that grow to over 100 times their size when they are decompressed (and over 64 MiB), and single images and files in
+    /// packages of over 4 GiB
+    #[arg(long, global = true, display_order = 900)]
+    allow_expansion: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -149,8 +157,20 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    let (result, failure_code) = match CommandLine::try_parse() {
-        Ok(CommandLine { command }) => (command.run().and_then(print_output), command.failure_code()),
+    let words = match response_file::expand(std::env::args_os()) {
+        Ok(words) => words,
+        Err(error) => {
+            print_error(&error);
+            return ExitCode::FAILURE;
+        }
+    };
+    let (result, failure_code) = match CommandLine::try_parse_from(words) {
+        Ok(CommandLine { allow_expansion, command }) => {
+            if allow_expansion {
+                expansion::allow();
+            }
+            (command.run().and_then(print_output), command.failure_code())
+        }
         Err(usage) if usage.use_stderr() => {
             // Not clap's exit code 2, with which commands report on a file. An error of standard error cannot be reported.
             let _ = usage.print();

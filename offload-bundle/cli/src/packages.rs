@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use offload_bundle::FileError;
 use offload_bundle::archive::{self, MemberData};
+use offload_bundle::expansion::Limits;
 use offload_bundle::hip_bundle;
 use offload_bundle::host_object::{self, FileKind};
 use walkdir::WalkDir;
 
 use crate::error::{Error, Result};
+use crate::expansion;
 
 /// Packages in packages deeper than this are not read.
 const DEPTH: usize = 4;
-/// The largest size in bytes that a file in a package may have, whatever the package records.
-const LARGEST: u64 = 16 << 30;
 /// How many bytes tell what a file is: the magic of a tar file is behind the first ones.
 const HEAD: u64 = 512;
 
@@ -31,6 +31,8 @@ pub struct Content<'c> {
     pub folder: &'c Path,
     /// Whether the user named it, so that it must be of a kind that the command reads.
     pub is_named: bool,
+    /// How far its images may grow: for a file in a package, by the package's size.
+    pub limits: Limits,
 }
 
 /// What is read of a file on disk. Those in packages are read whole.
@@ -98,18 +100,28 @@ pub fn is_zip(path: &Path) -> Result<bool> {
     Ok(Package::of(&head) == Some(Package::Zip))
 }
 
-/// The bytes of a file that may hold device images; `None` for others, packages too.
-pub fn candidate(reader: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
+/// The bytes of a file that may hold device images; `None` for others, packages too. `name` is for messages.
+pub fn candidate(name: &str, reader: &mut dyn Read, limits: Limits) -> Result<Option<Vec<u8>>> {
+    let failed = |error: io::Error| Error::Package { name: name.to_owned(), error: error.to_string() };
     let mut data = Vec::new();
-    reader.take(HEAD).read_to_end(&mut data)?;
+    reader.take(HEAD).read_to_end(&mut data).map_err(failed)?;
     if Package::of(&data).is_some() || !may_hold_images(&data) {
         return Ok(None);
     }
-    reader.take(LARGEST).read_to_end(&mut data)?;
-    match data.len() as u64 > LARGEST {
-        true => Err(io::Error::other("larger than 16 GiB")),
-        false => Ok(Some(data)),
+    read_within(name, reader, limits, &mut data)?;
+    Ok(Some(data))
+}
+
+/// Reads the rest of a file in a package.
+fn read_within(name: &str, reader: &mut dyn Read, limits: Limits, data: &mut Vec<u8>) -> Result<()> {
+    let most = limits.each.min(limits.total);
+    let read = reader.take(most).read_to_end(data);
+    read.map_err(|error| Error::Package { name: name.to_owned(), error: error.to_string() })?;
+    if data.len() as u64 > most {
+        let what = format!("takes over {most} bytes when it is decompressed");
+        return Err(Error::Expands { name: name.into(), what });
     }
+    Ok(())
 }
 
 fn read_file(path: &Path, parts: Parts, is_named: bool, see: &mut See<'_>) -> Result<()> {
@@ -117,7 +129,10 @@ fn read_file(path: &Path, parts: Parts, is_named: bool, see: &mut See<'_>) -> Re
     let mut file = File::open(path).map_err(failed)?;
     let mut data = Vec::new();
     file.by_ref().take(HEAD).read_to_end(&mut data).map_err(failed)?;
-    let place = Place { name: path.display().to_string(), folder: path.parent().unwrap_or(Path::new("")), depth: 0 };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    // A pipe does not say how long it is.
+    let size = file.metadata().ok().filter(std::fs::Metadata::is_file).map_or(u64::MAX, |file| file.len());
+    let place = Place { name: path.display().to_string(), folder, depth: 0, limits: expansion::limits(size) };
     if let Some(package) = Package::of(&data).or_else(|| Package::of_name(path, is_named))
         && file.rewind().is_ok()
     {
@@ -159,6 +174,8 @@ struct Place<'p> {
     folder: &'p Path,
     /// How many packages it is in.
     depth: usize,
+    /// Those of the outermost file.
+    limits: Limits,
 }
 
 /// The kind of a package.
@@ -215,7 +232,7 @@ impl Place<'_> {
         match Package::of(data) {
             Some(package) if self.depth < DEPTH => self.visit_package(package, &mut Cursor::new(data), see),
             Some(_) => Err(self.damaged("packages in packages in packages: unpack it")),
-            None => see(&Content { name: self.name.clone(), data, folder: self.folder, is_named }),
+            None => see(&Content { name: self.name.clone(), data, folder: self.folder, is_named, limits: self.limits }),
         }
     }
 
@@ -247,16 +264,13 @@ impl Place<'_> {
 
     fn visit_member(&self, name: &str, reader: &mut dyn Read, see: &mut See<'_>) -> Result<()> {
         let name = if name.is_empty() { self.name.clone() } else { format!("{}:{name}", self.name) };
-        let place = Place { name, folder: self.folder, depth: self.depth + 1 };
+        let place = Place { name, depth: self.depth + 1, ..*self };
         let mut data = Vec::new();
         reader.take(HEAD).read_to_end(&mut data).map_err(|error| place.damaged(error))?;
         if Package::of(&data).is_none() && !may_hold_images(&data) {
             return Ok(());
         }
-        reader.take(LARGEST).read_to_end(&mut data).map_err(|error| place.damaged(error))?;
-        if data.len() as u64 > LARGEST {
-            return Err(place.damaged("larger than 16 GiB: unpack it"));
-        }
+        read_within(&place.name, reader, self.limits, &mut data)?;
         place.visit(&data, false, see)
     }
 
@@ -282,7 +296,8 @@ fn zip_members(source: &mut dyn Source, member: &mut Member<'_>) -> io::Result<(
 fn tar_members(source: &mut dyn Source, member: &mut Member<'_>) -> io::Result<()> {
     for entry in tar::Archive::new(source).entries()? {
         let mut entry = entry?;
-        if entry.header().entry_type().is_file() {
+        let kind = entry.header().entry_type();
+        if kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse() {
             let name = entry.path()?.display().to_string();
             let mut whole = Whole { left: entry.size(), is_cut: false, reader: &mut entry };
             member(name.trim_start_matches("./"), &mut whole);

@@ -6,6 +6,7 @@ use clap::Args;
 use html_report::difference::{self, Side};
 use html_report::{FileContents, Page, contents, files};
 use offload_bundle::difference::images;
+use offload_bundle::host_object::Search;
 
 use crate::error::{Error, Result};
 use crate::input::{self, search};
@@ -75,7 +76,8 @@ fn of_files(paths: &[PathBuf], is_scan: bool, demangle: &dyn Fn(&str) -> String)
 
 /// Reads a file; `None` if it has no images and need not have any.
 fn read(content: &Content<'_>, name: String, is_scan: bool) -> Result<Option<FileContents>> {
-    let read = input::parse(content, |data, read_thin| FileContents::read(&name, data, read_thin, search(is_scan)))?;
+    let search = search(is_scan);
+    let read = input::parse(content, search, |data, read_thin| FileContents::read(&name, data, read_thin, search))?;
     match (read.images.is_empty(), content.is_named) {
         (false, _) => Ok(Some(read)),
         (true, false) => Ok(None),
@@ -91,7 +93,8 @@ fn side(path: &Path, is_scan: bool) -> Result<Side> {
         let inside = packages::without_hash(inside.trim_start_matches([':', '/']), &side.compared);
         let name = if inside.is_empty() { "the file".to_owned() } else { inside };
         if let Some(file) = read(content, name.clone(), is_scan)? {
-            side.compared.insert(name, input::parse(content, |data, read_thin| images(data, read_thin))?);
+            side.compared
+                .insert(name, input::parse(content, Search::Sections, |data, read_thin| images(data, read_thin))?);
             side.files.push(file);
         }
         Ok(())

@@ -55,9 +55,9 @@ pub struct ResourcesArguments {
 pub fn run(arguments: &ResourcesArguments) -> Result<CommandOutput> {
     let mut files: Vec<(String, Vec<CubinUsage>)> = Vec::new();
     let mut errors = packages::visit(&arguments.files, Parts::All, &mut |content| {
-        let mut cubins = input::parse(content, |data, read_thin| {
-            usage::usage(data, read_thin, search(arguments.scan), arguments.sort)
-        })?;
+        let search = search(arguments.scan);
+        let mut cubins =
+            input::parse(content, search, |data, read_thin| usage::usage(data, read_thin, search, arguments.sort))?;
         cubins.retain(|cubin| arguments.target.is_empty() || arguments.target.contains(&cubin.target));
         if !arguments.full && !arguments.json {
             usage::leave_out_linked_parts(&mut cubins);

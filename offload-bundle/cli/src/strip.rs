@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, Args};
 use offload_bundle::coverage::gate::Requirement;
 use offload_bundle::coverage::{Driver, GpuWord, Gpus};
+use offload_bundle::host_object::Search;
 use offload_bundle::listing::Row;
 use offload_bundle::printable;
 use offload_bundle::selection::Selector;
@@ -77,7 +78,7 @@ pub fn run(arguments: &StripArguments) -> Result<CommandOutput> {
         allow_empty: *allow_empty,
         only: None,
     };
-    let (bytes, summary) = input::read(&arguments.file, |data, _| {
+    let (bytes, summary) = input::read(&arguments.file, Search::Sections, |data, _| {
         let stripped = strip::strip(data, &choice)?;
         // An unchanged file is not written, so its bytes need not be copied.
         let bytes = if stripped.summary.dropped.is_empty() { Vec::new() } else { stripped.bytes.into_owned() };

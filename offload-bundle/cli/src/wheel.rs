@@ -8,12 +8,13 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use offload_bundle::host_object::Search;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use zip::{ZipArchive, ZipWriter};
 
 use crate::error::{Error, Result};
 use crate::file_change::{Edit, FileChange};
-use crate::{files, packages};
+use crate::{expansion, files, packages};
 
 /// A changed entry, by its place in the wheel.
 struct Changed {
@@ -94,13 +95,13 @@ impl<'p> Wheel<'p> {
     /// The entries that change, by their place, and what changes in them.
     fn edited(&mut self, edit: &Edit<'_>) -> Result<(BTreeMap<usize, Changed>, Vec<FileChange>)> {
         let (mut changed, mut changes) = (BTreeMap::new(), Vec::new());
+        let limits = expansion::limits(self.size);
         for index in 0..self.zip.len() {
             let mut entry = self.zip.by_index(index).map_err(|error| damaged(self.path, error))?;
             let name = entry.name().map_err(|error| damaged(self.path, error))?.into_owned();
             let inside = format!("{}:{name}", self.path.display());
-            let Some(data) = packages::candidate(&mut entry).map_err(|error| damaged(inside.as_ref(), error))? else {
-                continue;
-            };
+            let Some(data) = packages::candidate(&inside, &mut entry, limits)? else { continue };
+            expansion::check(inside.as_ref(), &data, Search::Sections, limits)?;
             let Some(edited) = edit(inside.as_ref(), &data)? else { continue };
             changes.push(FileChange::new(&name, &data, &edited)?);
             let failed = |source| Error::Write { path: inside.clone().into(), source };

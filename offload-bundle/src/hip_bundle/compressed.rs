@@ -95,7 +95,7 @@ pub(super) struct Packed<'a> {
     /// Where that starts.
     stored_at: u64,
     /// Its size decompressed.
-    size: u64,
+    pub size: u64,
     /// Its size with the header.
     pub total: u64,
     digest: &'a [u8],

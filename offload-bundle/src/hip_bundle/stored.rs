@@ -57,6 +57,11 @@ impl<'a> StoredBundle<'a> {
         self.packed.is_some()
     }
 
+    /// The size in bytes that a compressed one records for the bundle; 0 for others.
+    pub(crate) fn inflated_size(&self) -> u64 {
+        self.packed.map_or(0, |packed| packed.size)
+    }
+
     /// The bundle, decompressed if it is compressed: see [`read_all`].
     ///
     /// # Errors

@@ -48,7 +48,7 @@ pub use scan::{Search, scattered_fatbins};
 pub use section_graph::{
     Definition, KernelHandle, Reference, SECTIONS_OF_COMPILERS, SectionGraph, SectionNode, section_graph,
 };
-pub use symbols::{HostSymbol, host_symbols};
+pub use symbols::{HostSymbol, host_symbols, local_functions};
 
 /// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.
 const SHT_LLVM_OFFLOADING: u32 = 0x6fff_4c0b;

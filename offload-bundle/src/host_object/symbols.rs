@@ -1,6 +1,8 @@
 //! Reads the symbols that a host file defines and references, which decide the archive members that a linker takes.
 
-use object::elf::{FileHeader32, FileHeader64, SHN_COMMON, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STB_LOCAL, STB_WEAK};
+use object::elf::{
+    FileHeader32, FileHeader64, SHN_COMMON, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STB_LOCAL, STB_WEAK, STT_FUNC,
+};
 use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, FileKind as ObjectKind};
 
@@ -29,6 +31,20 @@ pub fn host_symbols(elf: &[u8], dynamic: bool) -> Result<Vec<HostSymbol<'_>>, Fo
         Ok(ObjectKind::Elf64) => symbols_of::<FileHeader64<Endianness>>(elf, dynamic),
         _ => Err(FormatError::wrong_format(0, "not an ELF file")),
     }
+}
+
+/// Reads the names of the functions of an ELF object that other objects cannot reference.
+///
+/// # Errors
+/// A damaged header, section table or symbol table, and other files than 64-bit ELF files.
+pub fn local_functions(elf: &[u8]) -> Result<Vec<&[u8]>, FormatError> {
+    let damaged = |error: object::Error| FormatError::parser(0, "damaged symbol table", error);
+    let header = FileHeader64::<Endianness>::parse(elf).map_err(damaged)?;
+    let endian = header.endian().map_err(damaged)?;
+    let sections = header.sections(endian, elf).map_err(damaged)?;
+    let table = sections.symbols(endian, elf, SHT_SYMTAB).map_err(damaged)?;
+    let local = table.iter().filter(|symbol| symbol.st_bind() == STB_LOCAL && symbol.st_type() == STT_FUNC);
+    local.map(|symbol| symbol.name(endian, table.strings()).map_err(damaged)).collect()
 }
 
 fn symbols_of<Elf: FileHeader<Endian = Endianness>>(

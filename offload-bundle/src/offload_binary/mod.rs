@@ -19,6 +19,7 @@ use crate::bytes::{c_str, slice, u16_at, u32_at, u64_at, utf8, zeros_from};
 
 mod newer;
 
+pub(crate) use newer::inflated_size;
 pub use newer::{Form, Packing, inflate, write_all};
 
 /// The four bytes that an offload binary starts with.

@@ -117,6 +117,22 @@ fn packed(plain: &[u8], packing: Packing) -> Result<Vec<u8>, FormatError> {
     Ok(out)
 }
 
+/// The bytes that the compressed ones of several offload binaries record as their size before compression.
+///
+/// # Errors
+/// Data that is not an offload binary.
+pub(crate) fn inflated_size(data: &[u8]) -> Result<u64, FormatError> {
+    let mut size = 0_u64;
+    let mut start = zeros_from(data, 0);
+    while start < data.len() as u64 {
+        let blob = Blob::frame(data, start)?;
+        size = size.saturating_add(blob.inflated_size()?);
+        let end = start + blob.data.len() as u64;
+        start = end + zeros_from(data, end);
+    }
+    Ok(size)
+}
+
 /// Decompresses the compressed ones of several offload binaries, as [`super::read_all`] needs them; borrowed if none is
 /// compressed.
 ///

@@ -121,7 +121,8 @@ pub fn run(arguments: &GateArguments, inputs: &Inputs<'_>) -> Result<CommandOutp
         input::parts(inputs.scan),
         "no fatbin and no HIP bundle that a process loads",
         |content| {
-            let code = input::parse(content, |data, read_thin| FileCode::read(data, read_thin, search(inputs.scan)))?;
+            let search = search(inputs.scan);
+            let code = input::parse(content, search, |data, read_thin| FileCode::read(data, read_thin, search))?;
             match (code.is_empty(), content.is_named) {
                 (true, true) => return Err(Error::NoContainer { file: content.name.clone().into() }),
                 (true, false) => return Ok(None),

@@ -198,6 +198,7 @@ fn link_once(
     // Let each kind plan the device links of its images.
     let links = plan(&request, files, &selected, &line_code)?;
     line_code.units().for_each(|unit| unit_facts.keep(unit));
+    report::reject_differing_units(&request, mode, files.host, &selected)?;
     drop(extraction);
 
     // Compile, bundle and register the device code, and link the host code with it.

@@ -7,6 +7,8 @@ use offload_bundle::fatbin::{self, EntryKind};
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::{cubin, ptx};
 
+use crate::cli::values::Check;
+use crate::device::compat_checks;
 use crate::device::error::Error;
 use crate::device::symbols;
 use crate::diag::error::Errors;
@@ -20,7 +22,7 @@ const FILES_SHOWN: usize = 3;
 const OF_CLANG: &[u8] = b"__cuda_module_ctor";
 const OF_NVCC: &[u8] = b"__sti____cudaRegisterAll";
 
-/// A warning if clang compiled some units to relocatable device code and others, named on the line, without `-fgpu-rdc`: a build system that applies
+/// Says so if clang compiled some units to relocatable device code and others, named on the line, without `-fgpu-rdc`: a build system that applies
 /// its options to a part of the project makes such units, and the device code of the others is then neither linked with theirs nor optimized.
 pub fn differing_units(inputs: &InputFiles, images: &[FoundImage<'_>]) -> Option<String> {
     let linked = images.iter().find(|found| found.foreign.is_none())?;
@@ -33,9 +35,11 @@ pub fn differing_units(inputs: &InputFiles, images: &[FoundImage<'_>]) -> Option
         others => format!("and {others} more were"),
     };
     Some(format!(
-        "{} {others} compiled without -fgpu-rdc, and {} with it: only units of the latter kind are linked and optimized together; compile all \
-         with -fgpu-rdc -foffload-lto",
-        first.name, linked.origin.file
+        "{} {others} compiled without -fgpu-rdc, and {} with it: {} [--offload-check={}]",
+        first.name,
+        linked.origin.file,
+        compat_checks::texts(Check::RelocatableCode, false).advice,
+        Check::RelocatableCode.name()
     ))
 }
 
@@ -50,7 +54,8 @@ pub fn explain(errors: Errors, inputs: &InputFiles) -> Errors {
         }
         let mut explained = error.clone();
         if let Error::Undefined { advice, .. } = &mut explained {
-            match finished_files(inputs).first() {
+            let finished = finished_files(inputs);
+            match finished.iter().find(|(_, compiled)| *compiled != Compiled::IntoLibrary) {
                 _ if !known.is_empty() => *advice = known.join("; "),
                 // Its functions may be inlined, so that their names are gone.
                 Some((file, compiled)) => {
@@ -78,6 +83,8 @@ enum Compiled {
     WithoutRdc,
     /// By nvcc to finished code.
     WithoutDc,
+    /// By either, and linked into a shared library.
+    IntoLibrary,
 }
 
 impl Compiled {
@@ -85,6 +92,7 @@ impl Compiled {
     fn cause(self) -> &'static str {
         match self {
             Compiled::WithoutDc => "nvcc compiled it without -dc",
+            Compiled::IntoLibrary => "it is that of a shared library",
             _ => "it was compiled without -fgpu-rdc",
         }
     }
@@ -118,6 +126,10 @@ impl Definition {
                 "{file}, an object of nvcc, defines it, but was compiled without -dc (for {targets}): compile that with nvcc \
                  -dc and -gencode for {arch}"
             ),
+            Compiled::IntoLibrary => format!(
+                "{file} defines it, but device code cannot be linked with that of a shared library: link the library's objects, or an archive \
+                 of them"
+            ),
         }
     }
 }
@@ -145,11 +157,14 @@ fn definitions(name: &str, arch: &str, inputs: &InputFiles) -> Vec<Definition> {
     all
 }
 
-/// The objects whose device code a compiler has finished.
+/// The objects whose device code a compiler has finished, and the shared libraries with device code.
 fn finished_files(inputs: &InputFiles) -> Vec<(&InputFile, Compiled)> {
     let compiled = |file: &InputFile| {
         let bytes = inputs.bytes(file);
         host_object::section(bytes, b".nv_fatbin")?;
+        if file.kind == FileKind::ElfShared {
+            return Some(Compiled::IntoLibrary);
+        }
         let has = |name: &[u8]| memchr::memmem::find(bytes, name).is_some();
         let units = host_object::section(bytes, b"__nv_relfatbin").is_some();
         match (has(OF_CLANG), has(OF_NVCC) && !units) {
@@ -158,8 +173,9 @@ fn finished_files(inputs: &InputFiles) -> Vec<(&InputFile, Compiled)> {
             _ => None,
         }
     };
-    let objects = inputs.files().iter().filter(|file| file.kind == FileKind::ElfRelocatable);
-    objects.filter_map(|file| Some((file, compiled(file)?))).collect()
+    let kinds = [FileKind::ElfRelocatable, FileKind::ElfShared];
+    let files = inputs.files().iter().filter(|file| kinds.contains(&file.kind));
+    files.filter_map(|file| Some((file, compiled(file)?))).collect()
 }
 
 /// The targets for which an image that can be linked defines a symbol.

@@ -11,6 +11,7 @@ pub mod error;
 pub mod former_driver;
 pub mod former_entries;
 mod host_extraction;
+pub mod host_hints;
 pub mod host_words;
 pub mod launchable_kernels;
 mod line_parts;

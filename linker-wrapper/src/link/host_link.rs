@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use offload_bundle::audit::MissingSymbol;
 
-use crate::device::host_words;
+use crate::device::{host_hints, host_words};
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::host::{dependency_file, folded_stubs, host_linker, host_lto, image_section, linker_kind, relocatable};
@@ -60,8 +60,9 @@ impl HostLink<'_> {
         let before = FileState::of(output);
         let size = self.files.host.size().saturating_add(sizes(objects));
         let code = host_linker::run(linker, &line.words, &line.written, size, temp_files, &options.environment, mode)?;
-        if let Some(hint) = (code != 0).then(|| host_lto::hint(self.files.host)).flatten() {
-            warn(program, hint);
+        if code != 0 {
+            let hints = host_hints::after_failure(self.files.host, options, objects);
+            host_lto::hint(self.files.host).into_iter().chain(hints).for_each(|hint| warn(program, hint));
         }
         // The host linker has read the inputs again.
         if let Err(changed) = self.files.check_unchanged(&self.context.request) {

@@ -1,6 +1,8 @@
 //! Ends a link whose inputs have no device images.
 
+use crate::device::host_hints;
 use crate::diag::error::Errors;
+use crate::diag::messages::warn;
 use crate::host::{host_linker, registration_object};
 use crate::link::inputs::HostInputs;
 use crate::link::modes::{LinkMode, Output};
@@ -38,6 +40,9 @@ pub fn end(request: &Request<'_>, mode: LinkMode, inputs: &HostInputs, recorder:
     }
     let _linking = span::traced("Execute host linker", || linker.display().to_string());
     let code = host_linker::run_unchanged(&linker, options, commands)?;
+    if code != 0 {
+        host_hints::after_failure(&inputs.files, options, &[]).iter().for_each(|hint| warn(program, hint));
+    }
     if code == 0 && !commands.dry {
         audit::require_nothing_missing(request, &inputs.files)?;
     }

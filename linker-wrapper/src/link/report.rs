@@ -1,6 +1,7 @@
 //! Reports what a link did: messages of LLVM, statistics, and the report on the images.
 
 use crate::cli::plugin_options;
+use crate::cli::values::{Check, Level};
 use crate::device::definitions;
 use crate::diag::error::Errors;
 use crate::diag::messages::{self, warn};
@@ -14,6 +15,13 @@ use crate::link::selection::Selected;
 use crate::lto::{llvm_messages, pass_times};
 use crate::plan::link_context::Request;
 use crate::profile::recorder::Recorder;
+
+/// A difference between units that the user wants to be an error.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("{0}")]
+    DifferingUnits(String),
+}
 
 /// Reports the outcome of a link, and returns its exit code.
 ///
@@ -33,9 +41,7 @@ pub fn outcome(
     let outcome = outcome.map_err(|errors| definitions::explain(errors, inputs))?;
     if outcome.code == 0 && !mode.is_diagnosis() {
         llvm_messages::write_records(*request, resources.recorder)?;
-        if mode.compares_units() {
-            definitions::differing_units(inputs, &selected.images).iter().for_each(|text| warn(program, text));
-        }
+        differing_units(request, mode, inputs, selected, Level::Warn).iter().for_each(|text| warn(program, text));
     }
     if let Some(format) = options.stats {
         let stats = resources.recorder.stats(outcome.cached, resources.object_results.counts(), shared);
@@ -47,6 +53,34 @@ pub fn outcome(
     } else {
         Ok(outcome.code)
     }
+}
+
+/// Rejects units without relocatable device code among those with it, if their check is an error.
+///
+/// # Errors
+/// There are such units.
+pub fn reject_differing_units(
+    request: &Request<'_>,
+    mode: LinkMode,
+    inputs: &InputFiles,
+    selected: &Selected<'_>,
+) -> Result<(), Errors> {
+    match differing_units(request, mode, inputs, selected, Level::Error) {
+        Some(text) => Err(Error::DifferingUnits(text).into()),
+        None => Ok(()),
+    }
+}
+
+/// The sentence on such units, if their check has this level.
+fn differing_units(
+    request: &Request<'_>,
+    mode: LinkMode,
+    inputs: &InputFiles,
+    selected: &Selected<'_>,
+    level: Level,
+) -> Option<String> {
+    let is_due = mode.compares_units() && request.options.checks.of(Check::RelocatableCode) == level;
+    is_due.then(|| definitions::differing_units(inputs, &selected.images)).flatten()
 }
 
 /// Writes the report of `--offload-report`. `report` is `None` for a link without images to report on.

@@ -7,6 +7,8 @@ use crate::cli::error::Error;
 pub enum Check {
     /// A file lacks a target that others have.
     MissingTarget,
+    /// Some files have relocatable device code and others finished code.
+    RelocatableCode,
     /// LLVM that wrote the bitcode.
     Producer,
     /// PTX features.
@@ -30,8 +32,9 @@ pub enum Check {
 }
 
 /// All checks with their names, in the order of their reports, which is that of the enum.
-const NAMES: [(Check, &str); 11] = [
+const NAMES: [(Check, &str); 12] = [
     (Check::MissingTarget, "missing-target"),
+    (Check::RelocatableCode, "relocatable-code"),
     (Check::Producer, "producer"),
     (Check::Features, "features"),
     (Check::FastMath, "fast-math"),

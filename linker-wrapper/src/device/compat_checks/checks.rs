@@ -26,6 +26,10 @@ pub fn texts(check: Check, is_amd: bool) -> Texts {
             what: "the targets that they were compiled for",
             advice: "on such a GPU the kernels of a file without code for it are missing; compile all files with the same --offload-arch",
         },
+        Check::RelocatableCode => Texts {
+            what: "whether their device code can be linked",
+            advice: "only units with -fgpu-rdc are linked and optimized together; compile all with -fgpu-rdc -foffload-lto",
+        },
         Check::Producer => Texts {
             what: "the LLVM that wrote their bitcode",
             advice: "bitcode of an older LLVM is upgraded, with a loss of attributes; compile all files with one compiler",

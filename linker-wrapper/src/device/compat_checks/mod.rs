@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use checks::Texts;
 use rayon::prelude::*;
 
+pub use checks::texts;
 pub use properties::Source;
 
 use crate::cli::values::{Check, Level, Levels};
@@ -170,7 +171,7 @@ fn message(difference: &Difference) -> String {
         if targets.is_empty() { "the files".to_owned() } else { format!("the files for {}", targets.join(" and ")) };
     let values: Vec<String> =
         groups.iter().map(|(value, files)| format!("{value} in {}", recorded_ptx_flags::shown(files))).collect();
-    let Texts { what, advice } = checks::texts(*check, *is_amd);
+    let Texts { what, advice } = texts(*check, *is_amd);
     format!("{files} differ in {what}: {}; {advice} [--offload-check={}]", values.join("; "), check.name())
 }
 

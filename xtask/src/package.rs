@@ -18,7 +18,7 @@ use crate::llvm_release::LlvmRelease;
 use crate::repository::{Repository, copy_file, create_folder, name_of, write_file};
 use crate::setup;
 use crate::step::{Progress, noted_step, step};
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Toolchain, fresh_folder};
 
 /// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -47,16 +47,20 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes the packages of a dist/ that is built already.
+/// Writes the packages of a dist/ that is built already. They get their final place together, when all are complete.
 pub fn write_all(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
-    let folder = output_folder(repository)?;
+    let folder = repository.target.join("packages.partial");
+    fresh_folder(&folder)?;
     wheel::MATURIN.install(toolchain)?;
     let check = |progress: &Progress| symbol_versions::check(progress, &repository.dist());
     noted_step("check that dist/ needs no newer glibc than 2.31", check, String::clone)?;
     step("write the Python wheel", |progress| wheel::write_wheel(repository, toolchain, progress, &folder))?;
     step("write the Debian packages", |progress| deb::write_packages(repository, progress, &folder))?;
     archive::write(repository)?;
-    step("write their checksums", |progress| write_checksums(repository, progress, &folder))
+    step("write their checksums", |progress| write_checksums(repository, progress, &folder))?;
+    let place = output_folder(repository)?;
+    fresh_folder(&place)?;
+    std::fs::rename(&folder, &place).map_err(|error| Failure::file("write", &place, &error))
 }
 
 /// Puts the archives beside the packages, and the hashes of all of them.

@@ -18,9 +18,11 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Takes both from the variables that cargo sets.
+    /// Takes both from the variables that cargo sets. Those of this run come before those of the build: a working tree that was copied with
+    /// its target folder has a program that cargo takes for its own.
     pub fn find() -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned);
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let root = Path::new(&package).parent().map(Path::to_owned);
         let root = root
             .filter(|root| root.join("Cargo.toml").is_file())
             .ok_or_else(|| Failure::new("the working tree has moved since xtask was built: run it as `cargo xtask`"))?;

@@ -49,7 +49,7 @@ pub fn noted_step<T>(
         // A closed stdout is no reason to stop the work.
         let _ = std::io::stdout().flush();
     }
-    let outcome = work(&progress);
+    let outcome = if is_redrawn { work(&progress) } else { with_minutes(|| work(&progress)) };
     progress.bar.finish_and_clear();
     if is_redrawn {
         print!("  {title} ... ");
@@ -61,6 +61,26 @@ pub fn noted_step<T>(
         Err(_) => println!("FAILED ({seconds:.1} s)"),
     }
     outcome
+}
+
+/// Runs `work`, and prints every minute how many have passed: the log of a build is watched, too.
+fn with_minutes<T>(work: impl FnOnce() -> T) -> T {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let (ended, wait) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for minute in 1.. {
+                if wait.recv_timeout(MINUTE) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+                print!("{minute} min ... ");
+                let _ = std::io::stdout().flush();
+            }
+        });
+        let outcome = work();
+        drop(ended);
+        outcome
+    })
 }
 
 /// Runs `work` on all jobs, as many at once as there are cores. Returns the first failure.

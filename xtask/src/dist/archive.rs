@@ -103,12 +103,14 @@ fn compress(repository: &Repository, progress: &Progress, parent: &Path, [folder
     // With one thread, as the number of threads changes the bytes.
     let (end, program) = if has_xz { ("tar.xz", "xz --threads=1") } else { ("tar.gz", "gzip --no-name") };
     let archive = repository.target.join(format!("{name}.{end}"));
+    let partial = repository.target.join(format!("{name}.{end}.partial"));
     let mut tar = Command::new("tar");
     tar.args(["--create", "--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.arg("--mode=u+rw,go+r,go-w,a+X").arg(format!("--mtime=@{}", timestamp(repository, progress)));
-    tar.arg(format!("--use-compress-program={program}")).arg("--file").arg(&archive);
+    tar.arg(format!("--use-compress-program={program}")).arg("--file").arg(&partial);
     tar.arg("--directory").arg(parent).arg(folder);
     progress.run(tar.env_remove("XZ_OPT").env_remove("XZ_DEFAULTS"))?;
+    std::fs::rename(&partial, &archive).map_err(|error| Failure::file("write", &archive, &error))?;
     Ok(archive)
 }
 

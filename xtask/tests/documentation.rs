@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Folders whose files the documentation names by their paths from the root.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     "benchmarks",
+    "cubin-link",
     "docs",
     "linker-wrapper",
     "lit-tests",

@@ -3,7 +3,10 @@
 use std::io;
 
 use offload_bundle::FileError;
-use offload_bundle::coverage::{self, CheckOptions, CheckReport, Driver, ExplainReport};
+use offload_bundle::arch::table::KNOWN;
+use offload_bundle::coverage::{
+    self, CheckOptions, CheckReport, Code, Content, Driver, ExplainReport, FoundContainer, GpuReport, Role,
+};
 use offload_bundle::host_object::Search;
 use offload_bundle::listing::{self, Row};
 use offload_bundle::usage::{self, CubinUsage, FunctionShares, Order};
@@ -21,6 +24,17 @@ pub struct FileContents {
     pub explained: ExplainReport,
     /// Its faults, as `offload-bundle check` has them.
     pub checked: CheckReport,
+    /// Bytes that it could do without.
+    pub waste: Waste,
+}
+
+/// Bytes of images that no GPU needs, as stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waste {
+    /// Machine code that equals that of another image, which would run in its place.
+    pub equal: u64,
+    /// PTX that no known GPU takes, nor a later one.
+    pub unused_ptx: u64,
 }
 
 /// A device image.
@@ -68,7 +82,8 @@ impl FileContents {
         let checked = CheckReport::new(&containers, &CheckOptions::default())
             .with_bundles(&bundles)
             .with_findings(Vec::from_iter(coverage::forgotten_link(data)));
-        Ok(Self { name: name.to_owned(), size: data.len() as u64, images, explained, checked })
+        let waste = Waste::of(&containers, &explained);
+        Ok(Self { name: name.to_owned(), size: data.len() as u64, images, explained, checked, waste })
     }
 }
 
@@ -77,6 +92,23 @@ impl FileContents {
     pub fn short_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
+}
+
+impl Waste {
+    fn of(containers: &[FoundContainer], explained: &ExplainReport) -> Self {
+        let equal = coverage::droppable(containers, KNOWN).into_iter().map(|image| image.stored_size);
+        let unused = containers.iter().zip(&explained.containers).filter(|(found, _)| found.role == Role::Whole);
+        let unused = unused.flat_map(|(found, report)| unused_ptx(&found.codes, &report.gpus));
+        Self { equal: equal.sum(), unused_ptx: unused.map(|code| code.stored_size).sum() }
+    }
+}
+
+/// The PTX of a fatbin that none of these GPUs takes, but for that of the highest target, which later GPUs take.
+fn unused_ptx<'c>(codes: &'c [Code], gpus: &[GpuReport]) -> Vec<&'c Code> {
+    let all = || codes.iter().filter(|code| matches!(code.content, Content::Ptx { .. }));
+    let highest = all().map(|code| code.arch.number).max();
+    let is_taken = |code: &Code| gpus.iter().any(|gpu| gpu.entry == Some(code.number));
+    all().filter(|code| Some(code.arch.number) != highest && !is_taken(code)).collect()
 }
 
 /// Leaves out of the names of files the folder or package that all are in.

@@ -50,6 +50,11 @@ fn facts(files: &[FileContents]) -> Vec<Fact> {
     let stored: u64 = images().map(|image| image.row.size).fold(0, u64::saturating_add);
     let uncompressed: u64 = images().map(Image::uncompressed).fold(0, u64::saturating_add);
     let bytes: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
+    let waste = |of: fn(&FileContents) -> u64| files.iter().map(of).fold(0, u64::saturating_add);
+    let waste = [
+        ("bytes of equal machine code", waste(|file| file.waste.equal)),
+        ("bytes of PTX that no GPU takes", waste(|file| file.waste.unused_ptx)),
+    ];
     let mut facts = Vec::new();
     if files.len() > 1 {
         facts.push(Fact::new("files", files.len().to_string()));
@@ -66,5 +71,8 @@ fn facts(files: &[FileContents]) -> Vec<Fact> {
             targets.into_iter().map(|(_, target)| printable::name(target).into_owned()).collect::<Vec<_>>().join(" "),
         ),
     ]);
+    facts.extend(waste.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(label, bytes)| {
+        Fact::new(label, format!("{bytes} ({:.1} % of the device images)", 100.0 * bytes as f64 / stored.max(1) as f64))
+    }));
     facts
 }

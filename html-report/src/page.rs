@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use offload_bundle::printable;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -96,6 +97,16 @@ impl Page {
             gate: Vec::new(),
             tables: Vec::new(),
         }
+    }
+
+    /// The same under another title, such as the name of the package that its files are in.
+    #[must_use]
+    pub fn titled(mut self, title: &str) -> Self {
+        self.title = printable::name(title).into_owned();
+        if let Some(tree) = &mut self.tree {
+            tree.name.clone_from(&self.title);
+        }
+        self
     }
 
     /// The page as one HTML file. Its policy lets the browser run the script of this crate alone, and load nothing.

@@ -86,3 +86,15 @@ fn a_difference_has_what_differs() {
     let same = json(&difference::page(&side("old", &old), &side("new", &old), "test", &str::to_owned));
     assert_eq!(same["tree"].get("children"), None);
 }
+
+#[test]
+fn bytes_that_no_gpu_needs_are_stated() {
+    let none = json(&files::page(&[contents("a.fatbin", &fatbin(&[(80, 10), (90, 10)]))], "test", &str::to_owned));
+    assert!(!none["facts"].to_string().contains("that no GPU takes"), "{}", none["facts"]);
+    // Of PTX alike, the driver takes the last one on its own GPU and the first one on later GPUs.
+    let twice = contents("a.fatbin", &fatbin(&[(80, 10), (80, 10), (80, 10), (90, 10)]));
+    assert_eq!(twice.waste.unused_ptx, twice.images[1].row.size);
+    let page = json(&files::page(&[twice], "test", &str::to_owned).titled("a.whl"));
+    assert!(page["facts"].to_string().contains("bytes of PTX that no GPU takes"), "{}", page["facts"]);
+    assert_eq!((&page["title"], &page["tree"]["name"]), (&"a.whl".into(), &"a.whl".into()));
+}

@@ -68,14 +68,14 @@ class GpuTable {
         const report = reports.get(gpu);
         if (!report) return el("td", {}, "");
         const [look, text] = outcomeOf(report);
-        const cell = el("td", { class: look, tabindex: "-1", "aria-label": `${text === "–" ? "nothing" : text}. ${whyOf(group, report)}` }, text);
+        const cell = el("td", { class: look, tabindex: "-1", "data-column": gpu, "aria-label": `${text === "–" ? "nothing" : text}. ${whyOf(group, report)}` }, text);
         cell.why = whyOf(group, report);
         return cell;
       });
       const what = { linked: ", linked", object: ", an object", data: ", in data" }[group.role] || "";
       const where = el("th", { scope: "row" }, `${group.places}${what}`);
       where.why = `${group.places}${what}\n${group.entries.join(", ")}\n${group.basis === "observed" ? "as seen on GPUs" : "as documented"}`;
-      return el("tr", {}, where, el("td", { class: "runs-not" }, number(group.containers)), ...cells);
+      return el("tr", {}, where, el("td", { class: "runs-not", "data-column": "containers" }, number(group.containers)), ...cells);
     });
     if (this.rows.length > 1) this.rows.unshift(this.all());
     const box = matrixBox(matrix.title, head, this.rows);
@@ -98,11 +98,11 @@ class GpuTable {
       }, 0);
       const code = runs(["runs-code"]), ptx = runs(["runs-ptx"]), fails = runs(["fails"]);
       const look = fails ? "fails" : code ? "runs-code" : ptx ? "runs-ptx" : "runs-not";
-      const cell = el("td", { class: look, tabindex: "-1" }, number(code + ptx));
+      const cell = el("td", { class: look, tabindex: "-1", "data-column": gpu }, number(code + ptx));
       cell.why = `${gpu} runs machine code of ${number(code)}, PTX of ${number(ptx)}, and nothing of ${number(total - code - ptx)} containers`;
       cell.setAttribute("aria-label", cell.why);
       return cell;
     });
-    return el("tr", { class: "all" }, el("th", { scope: "row" }, "all: how many run"), el("td", { class: "runs-not" }, number(total)), ...cells);
+    return el("tr", { class: "all" }, el("th", { scope: "row" }, "all: how many run"), el("td", { class: "runs-not", "data-column": "containers" }, number(total)), ...cells);
   }
 }

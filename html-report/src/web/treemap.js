@@ -46,6 +46,19 @@ function partWeight(part) {
 
 const sum = (list, of) => list.reduce((total, one) => total + of(one), 0);
 
+/** The one part of a file with device code, if nearly all of the file is something else: the map begins there. */
+const MOST_OTHERS = 0.8;
+function beginning(item) {
+  const parts = (item.nodes || []).filter((one) => one.kind !== "rest");
+  const others = item.weight - sum(parts, (one) => one.weight);
+  return !isDifference && parts.length === 1 && others > MOST_OTHERS * item.weight ? parts[0] : item;
+}
+
+/** A label that lines end in only where its parts do. */
+function breakable(label) {
+  return label.replace(/::|[<,_-]/g, "$&\u200b");
+}
+
 /** Adds the items of a node's children. Those of functions are made when they are looked at. */
 function itemOf(node, parent) {
   const item = new Item(parent, node.kind, node.name, {
@@ -179,7 +192,7 @@ class Treemap {
   constructor(tree) {
     this.root = itemOf(tree, null);
     if (this.root.nodes && this.root.nodes.length === 1) { this.root = this.root.nodes[0]; this.root.parent = null; }
-    this.current = this.root;
+    this.current = beginning(this.root);
     this.query = { words: [] };
     const names = [...new Set(this.targets(this.root))];
     names.sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
@@ -271,7 +284,7 @@ class Treemap {
       tile.item = one;
       tile.depth = depth;
       const label = this.label(one, w, h, opens);
-      if (w > 34 && h > 14) tile.textContent = h > 34 || opens || w > 160 ? `${label}  ${one.size()}` : label;
+      if (w > 34 && h > 14) tile.textContent = breakable(h > 34 || opens || w > 160 ? `${label}  ${one.size()}` : label);
       this.map.append(tile);
       this.tiles.push(tile);
       if (opens) this.closed.push([one, { x: x + 3, y: y + 18, w: w - 6, h: h - 21 }, depth + 1, tile]);

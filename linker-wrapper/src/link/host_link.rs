@@ -59,7 +59,9 @@ impl HostLink<'_> {
         self.files.check_unchanged(&self.context.request)?;
         let before = FileState::of(output);
         let size = self.files.host.size().saturating_add(sizes(objects));
-        let code = host_linker::run(linker, &line.words, &line.written, size, temp_files, &options.environment, mode)?;
+        let link =
+            || host_linker::run(linker, &line.words, &line.written, size, temp_files, &options.environment, mode);
+        let code = self.context.recorder.phase("host linker", link)?;
         if code != 0 {
             let hints = host_hints::after_failure(self.files.host, options, objects);
             host_lto::hint(self.files.host).into_iter().chain(hints).for_each(|hint| warn(program, hint));

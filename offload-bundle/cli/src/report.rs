@@ -71,7 +71,16 @@ fn of_files(paths: &[PathBuf], is_scan: bool, demangle: &dyn Fn(&str) -> String)
         return Err(Error::NothingInside { file, others: paths.len().saturating_sub(1), nothing: "no device images" });
     }
     contents::leave_out_common_folder(&mut found);
-    Ok(files::page(&found, PRODUCER, demangle))
+    let page = files::page(&found, PRODUCER, demangle);
+    // A package or a folder has a name of its own.
+    let name = match paths {
+        [path] if packages::are_several(paths) => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        _ => None,
+    };
+    Ok(match name {
+        Some(name) => page.titled(&name),
+        None => page,
+    })
 }
 
 /// Reads a file; `None` if it has no images and need not have any.

@@ -169,6 +169,12 @@ fn runs_nowhere(found: &FoundContainer, all: &[FoundContainer], options: &CheckO
     Some(Finding::new(FindingCode::RunsNowhere, Severity::Error, Vec::new(), message))
 }
 
+/// Whether a file is a program or library whose offload entries [`check_host_code`] compares with its images.
+pub fn registers_device_code(data: &[u8]) -> bool {
+    use host_object::FileKind::{ElfExecutable, ElfShared};
+    matches!(host_object::file_kind(data), ElfExecutable | ElfShared) && host_object::offload_entry_count(data) > 0
+}
+
 /// Host code that offers kernels and variables to device code, in a program or library that registers no image for them: what comes of
 /// a link that left the device code out.
 pub fn forgotten_link(data: &[u8]) -> Option<Finding> {

@@ -40,7 +40,7 @@ mod text;
 mod uneven_targets;
 
 pub use check::{CheckOptions, check};
-pub use check_link::{check_host_code, forgotten_link};
+pub use check_link::{check_host_code, forgotten_link, registers_device_code};
 pub use code::{Code, Content, LinkSymbols, Twins, inspect};
 pub use containers::{ContainerPlace, FoundContainer, Role, compared_containers, containers};
 pub use driver::{Driver, Jit, Runtime, UnknownDriver};

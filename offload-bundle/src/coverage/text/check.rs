@@ -32,6 +32,10 @@ pub(in crate::coverage) fn report(reports: &[(Option<&str>, &CheckReport)], deta
         out += &file.map_or("\n".to_owned(), |file| format!("\n{}:\n", printable::name(file)));
         out.extend(report.findings.iter().map(|finding| paragraph(finding, finding.bytes)));
     }
+    for (file, _) in reports.iter().filter(|(_, report)| report.containers.is_empty() && report.findings.is_empty()) {
+        let file = file.map(|file| format!("{}: ", printable::name(file))).unwrap_or_default();
+        out += &format!("\n{file}no fatbins or HIP bundles; all that the host code registers is in the images\n");
+    }
     let groups = grouped(&all, |found| key(found, detail));
     let paragraphs: String = groups.iter().map(|group| of_group(group)).collect();
     match detail == Detail::Grouped && paragraphs.lines().count() > SCREEN {

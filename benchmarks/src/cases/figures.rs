@@ -99,8 +99,12 @@ impl Figures<'_> {
 }
 
 fn list(text: &mut String, title: &str, kernels: &[(String, u64, u64)]) {
-    for (name, ours, theirs) in kernels {
+    const MOST: usize = 5;
+    for (name, ours, theirs) in kernels.iter().take(MOST) {
         let _ = writeln!(text, "  - {title}: `{name}` {ours}, the peer {theirs}");
+    }
+    if kernels.len() > MOST {
+        let _ = writeln!(text, "  - {title}: {} more", kernels.len() - MOST);
     }
 }
 

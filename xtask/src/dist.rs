@@ -10,6 +10,7 @@ mod completions;
 mod library;
 pub(crate) mod licenses;
 mod pages;
+pub mod sbom;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -24,6 +24,7 @@ mod llvm_source;
 mod openmp_device;
 mod package;
 mod package_test;
+mod release_notes;
 mod releases;
 pub mod repository;
 mod rocm;
@@ -79,6 +80,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Bench { arguments } => return bench::run(repository, arguments),
         Subcommand::Fuzz { seconds, targets } => fuzz::run(repository, *seconds, targets)?,
         Subcommand::Releases { check } => releases::run(repository, *check)?,
+        Subcommand::ReleaseNotes { tag } => release_notes::run(repository, tag)?,
         Subcommand::Roundtrip => roundtrip::run(repository)?,
         Subcommand::UpstreamTests { programs: true, .. } => upstream::programs::run(repository)?,
         Subcommand::UpstreamTests { llvm, tests, .. } => upstream::run(repository, llvm, tests.as_deref())?,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use deb::STATIC;
 
-use crate::dist::{self, archive};
+use crate::dist::{self, archive, sbom};
 use crate::failure::{Failure, Result};
 use crate::llvm_release::LlvmRelease;
 use crate::repository::{Repository, copy_file, create_folder, name_of, write_file};
@@ -57,10 +57,17 @@ pub fn write_all(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
     step("write the Python wheel", |progress| wheel::write_wheel(repository, toolchain, progress, &folder))?;
     step("write the Debian packages", |progress| deb::write_packages(repository, progress, &folder))?;
     archive::write(repository)?;
+    step("write their bill of materials", |progress| {
+        sbom::write(repository, progress, VERSION, &folder.join(sbom_name()))
+    })?;
     step("write their checksums", |progress| write_checksums(repository, progress, &folder))?;
     let place = output_folder(repository)?;
     fresh_folder(&place)?;
     std::fs::rename(&folder, &place).map_err(|error| Failure::file("write", &place, &error))
+}
+
+fn sbom_name() -> String {
+    format!("fatlink-{VERSION}.cdx.json")
 }
 
 /// Puts the archives beside the packages, and the hashes of all of them.
@@ -71,7 +78,8 @@ fn write_checksums(repository: &Repository, progress: &Progress, folder: &Path) 
         copy_file(from, &folder.join(file_name(from)))?;
     }
     let packages = [deb::path(folder), deb::static_path(folder), wheel::path(folder)];
-    let files: Vec<PathBuf> = archives.iter().chain(&packages).map(file_name).collect();
+    let files = archives.iter().chain(&packages).map(file_name).chain([PathBuf::from(sbom_name())]);
+    let files: Vec<PathBuf> = files.collect();
     write(&folder.join(archive::CHECKSUMS), archive::sha256(progress, &files, folder)?)
 }
 

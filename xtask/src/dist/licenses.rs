@@ -37,11 +37,11 @@ const STARTS: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE
 
 /// A crate that is linked in.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Package {
-    name: String,
-    version: String,
+pub(super) struct Package {
+    pub name: String,
+    pub version: String,
     /// SPDX expression.
-    license: String,
+    pub license: String,
     folder: PathBuf,
 }
 
@@ -66,7 +66,7 @@ pub fn collect(repository: &Repository, progress: &Progress, folder: &Path) -> R
 }
 
 /// The crates of other projects that the roots link in; procedural macros and build dependencies are not linked.
-fn linked(repository: &Repository, progress: &Progress) -> Result<BTreeSet<Package>> {
+pub(super) fn linked(repository: &Repository, progress: &Progress) -> Result<BTreeSet<Package>> {
     const PLATFORM: &str = "x86_64-unknown-linux-gnu";
     let mut cargo = repository.cargo("tree");
     cargo.args(["--quiet", "--locked", "--target", PLATFORM, "--edges=normal,no-proc-macro", "--prefix=none"]);

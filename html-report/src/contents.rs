@@ -3,6 +3,7 @@
 use std::io;
 
 use offload_bundle::FileError;
+use offload_bundle::arch::ArchFeature;
 use offload_bundle::arch::table::KNOWN;
 use offload_bundle::coverage::{
     self, CheckOptions, CheckReport, Code, Content, Driver, ExplainReport, FoundContainer, GpuReport, Role,
@@ -103,12 +104,19 @@ impl Waste {
     }
 }
 
-/// The PTX of a fatbin that none of these GPUs takes, but for that of the highest target, which later GPUs take.
+/// The PTX of a fatbin that none of these GPUs takes, nor a later one: those take that of the highest target without a suffix, and GPUs of a
+/// family to come take that of the family.
 fn unused_ptx<'c>(codes: &'c [Code], gpus: &[GpuReport]) -> Vec<&'c Code> {
     let all = || codes.iter().filter(|code| matches!(code.content, Content::Ptx { .. }));
-    let highest = all().map(|code| code.arch.number).max();
+    let plain = all().filter(|code| code.arch.feature == ArchFeature::Plain);
+    let highest = plain.map(|code| code.arch.number).max();
     let is_taken = |code: &Code| gpus.iter().any(|gpu| gpu.entry == Some(code.number));
-    all().filter(|code| Some(code.arch.number) != highest && !is_taken(code)).collect()
+    let is_for_later = |code: &Code| match code.arch.feature {
+        ArchFeature::Plain => Some(code.arch.number) == highest,
+        ArchFeature::Family => true,
+        ArchFeature::Accelerated => false,
+    };
+    all().filter(|code| !is_for_later(code) && !is_taken(code)).collect()
 }
 
 /// Leaves out of the names of files the folder or package that all are in.

@@ -115,6 +115,8 @@ fn read_all_ways(data: &[u8]) {
     if let Ok(rows) = listing::list(data, crate::archive::reject_thin_members) {
         let _ = listing::table(&rows);
     }
+    let limits = crate::expansion::Limits { total: 1 << 20, each: 1 << 20 };
+    let _ = crate::expansion::check(data, host_object::Search::AllBytes, limits);
     let _ = listing::list_with_results(data, crate::archive::reject_thin_members, host_object::Search::Sections);
     let search = host_object::Search::AllBytes;
     if let Ok(found) = coverage::compared_containers(data, crate::archive::reject_thin_members, search) {

@@ -57,6 +57,8 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     })?;
     passed += 1;
     passed += python::check_types(repository, &toolchain, &packages)?;
+    python::check_extra(repository, &packages)?;
+    passed += 1;
     passed += cmake::build_samples(repository, &toolchain, &packages)?;
     println!("{passed} passed, 0 failed, 0 skipped");
     Ok(())

@@ -1,4 +1,5 @@
-//! The Python module of the wheel: its types by mypy, its tests by the interpreter of this machine.
+//! The Python module of the wheel: its types by mypy, its tests by the interpreter of this machine. Its extra `cuda13`: ptxas of PyPI, which
+//! fatlink finds in the same environment.
 
 use std::process::Command;
 
@@ -46,4 +47,26 @@ pub fn check_types(repository: &Repository, toolchain: &Toolchain, packages: &Pa
         })?;
     }
     Ok(CHECKS.len())
+}
+
+/// Installs the wheel with its extra into an environment, which is not activated.
+pub fn check_extra(repository: &Repository, packages: &Packages) -> Result<()> {
+    let python = python_with_pip().ok_or_else(|| Failure::new("no python3 with pip is in PATH"))?;
+    let folder = repository.target.join("package-test/extra");
+    fresh_folder(&folder)?;
+    step("the wheel's extra cuda13 brings ptxas", |progress| {
+        progress.run(Command::new(python).args(["-m", "venv"]).arg(&folder))?;
+        let mut wheel = packages.wheel.clone().into_os_string();
+        wheel.push("[cuda13]");
+        let mut pip = Command::new(folder.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--disable-pip-version-check"]).arg(wheel);
+        progress.run(&mut pip)?;
+        let mut fatlink = Command::new(folder.join("bin/fatlink"));
+        fatlink.arg("--print-toolchain").env_clear().env("PATH", "/usr/bin:/bin");
+        let table = progress.run(&mut fatlink)?;
+        match table.contains("site-packages/nvidia/cu13/bin/ptxas") {
+            true => Ok(()),
+            false => Err(Failure { message: "fatlink finds no ptxas in its environment".to_owned(), output: table }),
+        }
+    })
 }

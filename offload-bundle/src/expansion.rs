@@ -15,14 +15,26 @@ pub struct Limits {
     pub each: u64,
 }
 
-/// A limit that the images of a file exceed.
+/// A limit that the images of a file exceed, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("with the container at offset {offset:#x}, {limit}")]
+pub struct Excess {
+    /// The limit.
+    pub limit: Limit,
+    /// The member of an archive in which it is exceeded.
+    pub member: Option<String>,
+    /// Offset in bytes, from the start of the file or member, of the container in which it is exceeded.
+    pub offset: u64,
+}
+
+/// One of [`Limits`], in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Excess {
-    /// All images together.
-    #[error("its images take over {0} bytes when they are decompressed")]
+pub enum Limit {
+    /// That of all images together.
+    #[error("the images take over {0} bytes when they are decompressed")]
     Total(u64),
-    /// One of them.
-    #[error("one of its images takes over {0} bytes when it is decompressed")]
+    /// That of one of them.
+    #[error("one image takes over {0} bytes when it is decompressed")]
     Each(u64),
 }
 
@@ -33,12 +45,13 @@ pub enum Excess {
 /// # Errors
 /// The first limit that is exceeded.
 pub fn check(data: &[u8], search: Search, limits: Limits) -> Result<(), Excess> {
-    let mut sum = Sum { limits, total: 0 };
+    let mut sum = Sum { limits, total: 0, member: None, container: 0 };
     if host_object::file_kind(data) != FileKind::Archive {
         return sum.add_file(data, search);
     }
     for member in archive::members(data).unwrap_or_default() {
         if let MemberData::Inline(bytes) = member.data {
+            sum.member = Some(member.name);
             sum.add_file(bytes, search)?;
         }
     }
@@ -49,19 +62,24 @@ pub fn check(data: &[u8], search: Search, limits: Limits) -> Result<(), Excess> 
 struct Sum {
     limits: Limits,
     total: u64,
+    /// What is being added, as in [`Excess`].
+    member: Option<String>,
+    container: u64,
 }
 
 impl Sum {
     fn add(&mut self, size: u64) -> Result<(), Excess> {
         self.total = self.total.saturating_add(size);
-        match size > self.limits.each {
-            true => Err(Excess::Each(self.limits.each)),
-            false if self.total > self.limits.total => Err(Excess::Total(self.limits.total)),
-            false => Ok(()),
-        }
+        let limit = match size > self.limits.each {
+            true => Limit::Each(self.limits.each),
+            false if self.total > self.limits.total => Limit::Total(self.limits.total),
+            false => return Ok(()),
+        };
+        Err(Excess { limit, member: self.member.clone(), offset: self.container })
     }
 
     fn add_file(&mut self, data: &[u8], search: Search) -> Result<(), Excess> {
+        self.container = 0;
         match host_object::file_kind(data) {
             FileKind::OffloadBinary => return self.add_offload_binaries(data),
             FileKind::Fatbin => return self.add_fatbins(data),
@@ -69,6 +87,7 @@ impl Sum {
             _ => {}
         }
         for carrier in host_object::carriers(data).unwrap_or_default() {
+            self.container = carrier.offset;
             match carrier.kind {
                 CarrierKind::OffloadBinaries => self.add_offload_binaries(carrier.data)?,
                 CarrierKind::Fatbins | CarrierKind::RelocatableFatbins => self.add_fatbins(carrier.data)?,
@@ -77,7 +96,10 @@ impl Sum {
         }
         if search == Search::AllBytes {
             let scattered = host_object::scattered_fatbins(data).unwrap_or_default();
-            scattered.iter().try_for_each(|found| self.add_fatbins(found.data))?;
+            for found in scattered {
+                self.container = found.offset;
+                self.add_fatbins(found.data)?;
+            }
         }
         Ok(())
     }
@@ -129,8 +151,8 @@ mod tests {
         builder.finish().unwrap()
     }
 
-    fn exceeds(data: &[u8], limits: Limits) -> Option<Excess> {
-        check(data, Search::Sections, limits).err()
+    fn exceeds(data: &[u8], limits: Limits) -> Option<Limit> {
+        check(data, Search::Sections, limits).err().map(|excess| excess.limit)
     }
 
     #[test]
@@ -141,9 +163,9 @@ mod tests {
         for (data, factor) in [(&fatbin, 1), (&[&fatbin[..], &fatbin].concat(), 2), (&bundle, 1)] {
             let few = Limits { total: factor * 999_000, each: 2_000_000 };
             assert!(data.len() < 300_000, "{}", data.len());
-            assert_eq!(exceeds(data, few), Some(Excess::Total(few.total)));
+            assert_eq!(exceeds(data, few), Some(Limit::Total(few.total)));
             assert_eq!(exceeds(data, Limits { total: factor * 1_010_000, ..few }), None);
-            assert_eq!(exceeds(data, Limits { total: u64::MAX, each: 999_000 }), Some(Excess::Each(999_000)));
+            assert_eq!(exceeds(data, Limits { total: u64::MAX, each: 999_000 }), Some(Limit::Each(999_000)));
         }
     }
 
@@ -159,7 +181,7 @@ mod tests {
         };
         let data = offload_binary::write_all(&[inside], Form::Version3(Packing::Zstd(3))).unwrap();
         let limits = Limits { total: 1_000_000, each: 2_000_000 };
-        assert_eq!(exceeds(&data, limits), Some(Excess::Total(limits.total)));
+        assert_eq!(exceeds(&data, limits), Some(Limit::Total(limits.total)));
         assert_eq!(exceeds(&data, Limits { total: 1_000_000 + 2 * fatbin.len() as u64, ..limits }), None);
     }
 

@@ -51,6 +51,8 @@ impl<'a> Symbols<'a> {
             for symbol in symbols {
                 match symbol.defined {
                     true => drop(all.defined.insert(symbol.name)),
+                    // Without a definition, a weak one is null.
+                    false if symbol.weak => {}
                     false => all.undefined.push((file, symbol.name)),
                 }
             }
@@ -67,7 +69,7 @@ impl<'a> Symbols<'a> {
 fn missing_runtime(symbols: &Symbols<'_>, registration: &[PathBuf]) -> Option<String> {
     let objects: Vec<Vec<u8>> = registration.iter().filter_map(|path| std::fs::read(path).ok()).collect();
     let of_objects = objects.iter().flat_map(|object| host_symbols(object, false).unwrap_or_default());
-    let called = of_objects.filter(|symbol| !symbol.defined).map(|symbol| symbol.name);
+    let called = of_objects.filter(|symbol| !symbol.defined && !symbol.weak).map(|symbol| symbol.name);
     let called: HashSet<&[u8]> = called.chain(symbols.undefined.iter().map(|(_, name)| *name)).collect();
     let (_, runtime) = RUNTIMES.iter().find(|(name, _)| called.contains(name) && symbols.lack(name))?;
     Some(format!("no input of the link is {runtime}"))

@@ -178,9 +178,9 @@ fn trees_of(site: &Path) -> Vec<Tree> {
 /// The folders in which Python looks for packages. Running Python to find out would take longer than a link.
 fn site_packages(environment: &DeviceEnvironment) -> Vec<PathBuf> {
     let mut prefixes = environment.python_prefixes.clone();
-    // A virtual environment works without being activated.
+    // A virtual environment in whose `bin` this program is works without being activated.
     let own = std::env::current_exe().ok();
-    prefixes.extend(own.iter().flat_map(|path| path.ancestors().skip(2).take(3)).map(Path::to_owned));
+    prefixes.extend(own.and_then(|path| Some(path.parent()?.parent()?.to_owned())));
     if let Some(python) = process::find_program(OsStr::new("python3"), &|_| true) {
         // The program of a virtual environment is a link: its own folder counts, then that of the real program.
         let real = python.canonicalize().ok();

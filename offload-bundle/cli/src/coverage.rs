@@ -185,7 +185,7 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
                 of_host.extend(coverage::uneven_targets(&containers, &options));
                 Ok((containers, bundles, of_host))
             })?;
-            // Of OpenMP's programs, which have neither, it is known that all that they register is there.
+            // OpenMP's programs have neither, but what they register was looked for in their images.
             let is_checked = || coverage::registers_device_code(content.data);
             if containers.is_empty() && bundles.is_empty() && of_host.is_empty() && !is_checked() {
                 return match content.is_named {

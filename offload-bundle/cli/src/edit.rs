@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use offload_bundle::host_object::Search;
 use offload_bundle::listing::Row;
 use offload_bundle::summary::{self, GroupChange};
@@ -96,7 +96,7 @@ pub fn run(
     } else {
         of_file(file, path, edit, accept)?
     };
-    waiting.finish_and_clear();
+    drop(waiting);
     if files.is_empty() {
         return Err(nothing());
     }
@@ -114,10 +114,11 @@ pub fn run(
     Ok(CommandOutput::success(text))
 }
 
-/// Says on a terminal how long the edit of a file takes. To compress a gigabyte well takes minutes.
+/// Says on a terminal how long the edit of a file takes, until it is dropped. To compress a gigabyte well takes minutes.
 fn waiting(file: &Path) -> ProgressBar {
     const INTERVAL: Duration = Duration::from_secs(1);
     let line = ProgressBar::new_spinner()
+        .with_finish(ProgressFinish::AndClear)
         .with_message(offload_bundle::printable::name(&file.display().to_string()).into_owned());
     if let Ok(style) = ProgressStyle::with_template("{wide_msg} {elapsed}") {
         line.set_style(style);

@@ -32,6 +32,8 @@ pub fn limits(size: u64) -> Limits {
 
 /// Fails if the images of a file would grow beyond the limits.
 pub fn check(name: &Path, data: &[u8], search: Search, limits: Limits) -> Result<()> {
-    expansion::check(data, search, limits)
-        .map_err(|excess| Error::Expands { name: name.into(), what: excess.to_string() })
+    expansion::check(data, search, limits).map_err(|excess| {
+        let member = excess.member.as_ref().map(|member| format!("({member})")).unwrap_or_default();
+        Error::Expands { name: format!("{}{member}", name.display()).into(), what: excess.to_string() }
+    })
 }

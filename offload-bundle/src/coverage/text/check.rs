@@ -34,7 +34,9 @@ pub(in crate::coverage) fn report(reports: &[(Option<&str>, &CheckReport)], deta
     }
     for (file, _) in reports.iter().filter(|(_, report)| report.containers.is_empty() && report.findings.is_empty()) {
         let file = file.map(|file| format!("{}: ", printable::name(file))).unwrap_or_default();
-        out += &format!("\n{file}no fatbins or HIP bundles; all that the host code registers is in the images\n");
+        out += &format!(
+            "\n{file}no fatbins or HIP bundles; no kernel or variable that the host code registers is known to be missing\n"
+        );
     }
     let groups = grouped(&all, |found| key(found, detail));
     let paragraphs: String = groups.iter().map(|group| of_group(group)).collect();

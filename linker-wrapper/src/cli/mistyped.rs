@@ -56,14 +56,20 @@ fn mistyped(text: &str, meant: &str, value: Option<&str>) -> Error {
 /// Returns the spelling that differs from a name in the fewest letters, and their number; `None` if all differ in too many. The `=` that
 /// precedes a value does not count.
 fn nearest(name: &str, spellings: impl Iterator<Item = &'static str>) -> Option<(usize, &'static str)> {
-    let length = name.chars().count();
+    let (length, letters) = (name.chars().count(), letters(name));
     let distance = |spelling: &'static str| {
         let word = spelling.trim_end_matches('=');
-        // Most options of a line are the host linker's, and comparing lengths costs nothing.
-        let may_be_near = word.len().abs_diff(length) <= NEAR;
+        // Most options of a line are the host linker's, and have other lengths and letters. A changed letter is one that goes and one that comes.
+        let may_be_near =
+            word.len().abs_diff(length) <= NEAR && (letters ^ self::letters(word)).count_ones() as usize <= 2 * NEAR;
         Some((may_be_near.then(|| strsim::osa_distance(name, word))?, spelling))
     };
     spellings.filter_map(distance).filter(|(far, _)| *far <= NEAR).min_by_key(|(far, _)| *far)
+}
+
+/// A bit for each letter that occurs, some of which share one.
+fn letters(word: &str) -> u64 {
+    word.chars().fold(0, |letters, letter| letters | 1 << (u32::from(letter) % 64))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use object::elf::{SHF_ALLOC, SHT_RELA};
 
-use crate::bytes::u64_at;
 use crate::elf_sections::Section;
 
 /// A dynamic relocation (`Elf64_Rela`) in a section.
@@ -25,10 +24,10 @@ pub(super) fn loaded_pointers(elf: &[u8], sections: &[Section<'_>], section: &Se
     let tables = sections.iter().filter(|section| section.kind == SHT_RELA.0 && section.flags & SHF_ALLOC.0 != 0);
     let rows = tables.filter_map(|table| table.data(elf).ok()).flat_map(|data| data.as_chunks::<24>().0);
     let pointer = |row: &[u8; 24]| {
-        let number = |at| u64_at(row, at, "a relocation").unwrap_or_default();
-        let offset = number(0).wrapping_sub(first);
-        let symbol = (number(8) >> 32) as u32;
-        (offset < size).then(|| LoadedPointer { offset, symbol, addend: number(16).cast_signed() })
+        let [place, info, addend] = row.as_chunks::<8>().0 else { return None };
+        let offset = u64::from_le_bytes(*place).wrapping_sub(first);
+        let symbol = (u64::from_le_bytes(*info) >> 32) as u32;
+        (offset < size).then(|| LoadedPointer { offset, symbol, addend: i64::from_le_bytes(*addend) })
     };
     rows.filter_map(pointer).collect()
 }

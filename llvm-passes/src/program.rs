@@ -3,9 +3,9 @@
 //!
 //! Partitions may have copies of functions that are called, of constants that the program cannot distinguish from a copy, and of
 //! shared memory, of which every kernel has its own anyway. Everything else has one owner and is referenced by name from other
-//! partitions: variables, and functions whose address is taken.
+//! partitions: variables, functions whose address is taken, and the shared memory that these functions use.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::reference_graph::{CONSTANT, Global, Reference, ReferenceGraph, Role, SHARED, Scope};
 use rustc_hash::FxHashMap;
@@ -51,6 +51,8 @@ pub struct Program<'p> {
     definitions: HashMap<&'p str, Node>,
     /// Names that stay visible: the host registers them, or cubins use them.
     keep: &'p BTreeSet<String>,
+    /// The shared memory that functions use which are called through pointers.
+    behind_pointers: HashSet<Identity<'p>>,
     /// What is looked up often of every global, by unit and index.
     facts: Vec<Vec<Facts>>,
 }
@@ -106,10 +108,22 @@ impl<'p> Program<'p> {
                 }
             }
         }
-        let mut program = Program { machine, units, tags, definitions, keep, facts: Vec::new() };
-        let mut identities = HashMap::new();
-        program.facts = (0..program.units.len()).map(|unit| program.facts_of(unit, &mut identities)).collect();
+        let behind_pointers = HashSet::new();
+        let mut program = Program { machine, units, tags, definitions, keep, behind_pointers, facts: Vec::new() };
+        program.facts = program.all_facts();
+        if machine == Machine::Nvptx && program.nodes().any(|node| program.is_shared_memory(node)) {
+            let shared = program.shared_behind_pointers(&program.roots());
+            program.behind_pointers = shared.into_iter().map(|node| program.identity(node)).collect();
+            if !program.behind_pointers.is_empty() {
+                program.facts = program.all_facts();
+            }
+        }
         program
+    }
+
+    fn all_facts(&self) -> Vec<Vec<Facts>> {
+        let mut identities = HashMap::new();
+        (0..self.units.len()).map(|unit| self.facts_of(unit, &mut identities)).collect()
     }
 
     fn facts_of(&self, unit: usize, identities: &mut HashMap<Identity<'p>, u32>) -> Vec<Facts> {
@@ -190,6 +204,8 @@ impl<'p> Program<'p> {
             return Class::Owned;
         }
         match (variable.address_space, &variable.content) {
+            // The caller may be in another partition. nvlink gives the variable one place in all kernels that reach it, by pointers, too.
+            (SHARED, _) if self.behind_pointers.contains(&self.identity(node)) => Class::Owned,
             (SHARED, _) => Class::Copied,
             (CONSTANT, Some(_)) if self.machine == Machine::Nvptx => Class::Folded,
             // Constant memory is small; copies could exceed it.
@@ -323,17 +339,28 @@ impl<'p> Program<'p> {
         {
             return Some(Monolithic { unit: Some(unit), reason: reason.clone() });
         }
+        if self.machine == Machine::Nvptx {
+            return None;
+        }
         // Shared memory belongs to the kernel that is running. A function that is called through a pointer may be in another
         // partition than its caller, which would have another variable.
-        let by_pointer: Vec<Node> =
-            roots.iter().copied().filter(|root| self.global(*root).role == Role::Function).collect();
-        let closure = self.closure(&by_pointer);
-        let is_shared_memory = |node: &Node| matches!(&self.global(*node).role, Role::Variable(variable) if variable.address_space == SHARED);
-        let declared = closure.nodes().flat_map(|node| self.shared_declarations(node));
-        let shared = closure.nodes().filter(is_shared_memory).chain(declared).min()?;
+        let shared = self.shared_behind_pointers(roots).into_iter().min()?;
         let name = &self.global(shared).name;
         let reason = format!("functions that are called through pointers use the shared variable {name}");
         Some(Monolithic { unit: Some(shared.unit), reason })
+    }
+
+    /// The shared memory that functions among these roots reach.
+    fn shared_behind_pointers(&self, roots: &BTreeSet<Node>) -> Vec<Node> {
+        let is_function = |root: &Node| self.global(*root).role == Role::Function;
+        let by_pointer: Vec<Node> = roots.iter().copied().filter(is_function).collect();
+        let nodes: Vec<Node> = self.closure(&by_pointer).nodes().collect();
+        let declared: Vec<Node> = nodes.iter().flat_map(|node| self.shared_declarations(*node)).collect();
+        nodes.into_iter().filter(|node| self.is_shared_memory(*node)).chain(declared).collect()
+    }
+
+    fn is_shared_memory(&self, node: Node) -> bool {
+        matches!(&self.global(node).role, Role::Variable(variable) if variable.address_space == SHARED)
     }
 }
 
@@ -346,8 +373,7 @@ impl Program<'_> {
         }
         let references = self.global(node).references.iter();
         let referenced = references.map(|reference| Node { unit: node.unit, index: reference.to });
-        let is_shared = |node: &Node| matches!(&self.global(*node).role, Role::Variable(variable) if variable.address_space == SHARED);
-        referenced.filter(is_shared).collect()
+        referenced.filter(|node| self.is_shared_memory(*node)).collect()
     }
 }
 

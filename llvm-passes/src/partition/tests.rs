@@ -179,16 +179,22 @@ fn what_the_host_registers_is_owned_though_no_kernel_uses_it() {
 }
 
 #[test]
-fn shared_memory_behind_a_pointer_to_a_function_keeps_the_program_whole() {
+fn shared_memory_behind_a_pointer_to_a_function_has_one_name() {
     let units = [unit(vec![
         kernel("a", 100, &[(2, false)]),
-        kernel("b", 100, &[]),
-        function("callback", STRONG, 30, &[(3, false)]),
+        kernel("b", 100, &[(3, false), (4, false)]),
+        function("callback", STRONG, 1000, &[(3, false)]),
         variable("tile", Scope::Local, SHARED, false),
+        variable("own", Scope::Local, SHARED, false),
     ])];
     let cut = cut_units(&units, &[], 100);
-    assert!(cut.partitions.is_empty());
-    assert!(cut.monolithic.is_some_and(|monolithic| monolithic.reason.contains("shared variable tile")));
+    let of = |name| (0..cut.partitions.len()).flat_map(|at| how(&cut, &units, at, name)).collect::<Vec<_>>();
+    let tile = of("tile");
+    let name = tile[0].2.clone();
+    assert!(name.is_some() && tile.iter().all(|(_, _, other)| *other == name), "{tile:?}");
+    assert_eq!(tile.iter().filter(|(_, how, _)| *how == How::Owned).count(), 1);
+    assert!(tile.iter().any(|(_, how, _)| *how == How::Declaration), "{tile:?}");
+    assert!(of("own").iter().all(|(_, how, _)| *how == How::Copy));
 }
 
 #[test]

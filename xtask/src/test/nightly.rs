@@ -27,6 +27,8 @@ pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
     report.step(title, || step(title, |progress| linker_options(&checker, progress)));
     let title = "planted losses";
     report.step(title, || step(title, |progress| losses(&checker, progress)));
+    let title = "equal links";
+    report.step(title, || step(title, |progress| equal_links(&checker, progress)));
     report.step("releases of clang", || releases::run(repository, true));
     report.step("LLVM 22's tests", || upstream::run(repository, &LLVM_22, None));
     report.step("LLVM 23's tests", || upstream::run(repository, &LLVM_23, None));
@@ -52,6 +54,12 @@ fn losses(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
     let mut python = script(checker, "benchmarks/losses/losses.py");
     python.arg("--dist").arg(checker.repository.dist());
     progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("kernels are lost"))
+}
+
+fn equal_links(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+    let mut python = script(checker, "benchmarks/equal_links.py");
+    python.arg("--dist").arg(checker.repository.dist());
+    progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("equal links give different programs"))
 }
 
 /// A script that compares the programs in dist/, which the step of the large programs builds, with LLVM's.

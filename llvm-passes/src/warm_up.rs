@@ -42,21 +42,40 @@ end:
 }
 ";
 
-/// Compiles a kernel for a GPU of each vendor, and registration code for the host. What fails here fails again where it is reported.
+/// Compiles for a GPU of each vendor, and registration code for the host.
 pub fn warm_up(host_triple: &str) {
+    nvptx();
+    amdgpu();
+    host(host_triple);
+}
+
+/// Compiles a kernel for NVIDIA's GPUs. What fails here fails again where it is reported.
+pub fn nvptx() {
     let session = Session::new();
     if let Some(module) = kernel(&session, "nvptx64-nvidia-cuda", "ptx_kernel") {
         let target = CodeTarget { arch: GpuArch::plain(90), ptx: NEWEST_PTX, level: OptLevel::O2 };
         let _ =
             pipeline::optimize(&session, &module, target).and_then(|()| pipeline::emit_ptx(&session, &module, target));
     }
+    session.take_messages();
+}
+
+/// The same for AMD's GPUs.
+pub fn amdgpu() {
+    let session = Session::new();
     if let Some(module) = kernel(&session, "amdgcn-amd-amdhsa", "amdgpu_kernel") {
         let target = AmdTarget::new("gfx90a".to_owned(), String::new(), OptLevel::O2);
         let _ = amdgpu::optimize(&session, &module, &target)
             .and_then(|()| amdgpu::emit_object(&session, &module, &target).map(drop));
     }
-    let _ = registration::build(&session, host_triple, &Cuda, EntryTables::Current)
-        .and_then(|module| registration::compile(&session, &module, host_triple));
+    session.take_messages();
+}
+
+/// Compiles registration code for the host.
+pub fn host(triple: &str) {
+    let session = Session::new();
+    let _ = registration::build(&session, triple, &Cuda, EntryTables::Current)
+        .and_then(|module| registration::compile(&session, &module, triple));
     session.take_messages();
 }
 

@@ -19,6 +19,7 @@ use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::report::{self as plan_report, PlanPrinter};
 use crate::profile::recorder::Recorder;
 use crate::sys::cache::{self, ObjectResults, UnitFactsCache};
+use crate::sys::fork_server::ForkServer;
 use crate::sys::jobserver::Limit;
 use crate::sys::memory::Budget;
 use crate::sys::temp_files::{self, TempFiles};
@@ -39,6 +40,7 @@ pub struct Resources<'a> {
     host_linker: Result<PathBuf, Errors>,
     limit: Limit,
     budget: Budget,
+    fork_server: ForkServer,
     remote_cache: Option<Tier>,
     registered: HashSet<String>,
     plan: PlanPrinter<'a>,
@@ -89,6 +91,7 @@ impl<'a> Resources<'a> {
             host_linker,
             limit,
             budget,
+            fork_server: ForkServer::default(),
             remote_cache,
             registered,
             plan,
@@ -107,6 +110,7 @@ impl<'a> Resources<'a> {
             host_linker: &self.host_linker,
             limit: &self.limit,
             budget: &self.budget,
+            fork_server: &self.fork_server,
             remote_cache: self.remote_cache.as_ref(),
             unit_facts: self.unit_facts,
             object_results: &self.object_results,

@@ -92,7 +92,7 @@ impl<'j> Search<'j> {
         let (merged, optimized) = (file("merged.bc"), file("opt.bc"));
         let stages = Some((merged.clone(), optimized.clone()));
         let first = CompileJob { code: job.code.steps().without_outputs(), saved_stages: stages, ..job.clone() };
-        let (module, optimize) = match worker::compile(&first, &file("json"), WHAT, link.recorder, &mut |_| {}) {
+        let (module, optimize) = match worker::compile(&first, &file("json"), WHAT, None, link.recorder, &mut |_| {}) {
             Ok(_) => (optimized, false),
             Err(failure) => (failure.llvm_reason.map(|_| merged)?, true),
         };

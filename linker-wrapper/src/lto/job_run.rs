@@ -96,7 +96,8 @@ impl NamedJob<'_> {
             permit.adjust(estimates.tool(texts.sizes.iter().copied().max().unwrap_or_default()));
         };
         let spec = link.temp_files.file(&format!("{name}.json"));
-        let reply = worker::compile(self.job, &spec, self.described, link.recorder, &mut emitted)
+        let server = Some(link.fork_server);
+        let reply = worker::compile(self.job, &spec, self.described, server, link.recorder, &mut emitted)
             .map_err(|failure| culprit::explain(failure, self.job, name, link))?;
         // A job without a second step has no line for the end of the first.
         let is_one_step = llvm.is_none();

@@ -1,6 +1,7 @@
 //! Runs a whole job in a worker process: LLVM, and then the tools of the machine.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::session::{Message, Session};
@@ -9,14 +10,21 @@ use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::pass_times;
 use crate::lto::worker::{self, EmittedTexts, Line, Reply};
-use crate::machines::job_code::Written;
+use crate::machines::job_code::{self, Written};
 use crate::profile;
 use crate::sys::cache::Key;
-use crate::sys::memory;
+use crate::sys::{fork_server, memory};
 
-/// Runs the job if this process was started as a worker, and returns the exit code.
+/// Runs the job if this process was started as a worker, or serves jobs if it was started for that, and returns the exit code.
 pub fn run_if_requested(arguments: &[OsString]) -> Option<u8> {
-    worker::run_if_flagged(arguments, worker::FLAG, |job| run(job, &worker::say))
+    let run = |job: &CompileJob| run(job, &worker::say);
+    match arguments {
+        [_, flag, machine] if flag == worker::SERVER_FLAG => {
+            job_code::prepare(machine);
+            Some(fork_server::serve(&|file| llvm_passes::crash::exit_at_once(worker::run_task(Path::new(&file), run))))
+        }
+        _ => worker::run_if_flagged(arguments, worker::FLAG, run),
+    }
 }
 
 /// What a job reports while it runs.

@@ -1,8 +1,9 @@
 //! Processes that run the jobs of a link. A crash of LLVM there does not end the link, and all memory is freed when the process
 //! ends.
 //!
-//! The link starts a copy of this program with a file that describes the task. The copy writes lines of JSON ([`Line`]) to standard
-//! output: what the link has to know at once, and its result at the end. [`run_job`](crate::lto::run_job) is what it does.
+//! The link starts a copy of this program with a file that describes the task, or lets a [`ForkServer`] fork one. The copy writes lines of
+//! JSON ([`Line`]) to standard output: what the link has to know at once, and its result at the end. [`run_job`](crate::lto::run_job) is
+//! what it does.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,12 +24,19 @@ use crate::lto::error::Error;
 use crate::machines::job_code::Made;
 use crate::profile::forwarding::{Boundary, Repeated};
 use crate::profile::recorder::Recorder;
+use crate::sys::fork_server::ForkServer;
 use crate::sys::mapped_file::Mapped;
-use crate::sys::process;
+use crate::sys::process::{self, Ended};
 use crate::sys::temp_files;
 
 /// The first argument of the copy; the file follows.
 pub const FLAG: &str = "--compile-partition";
+
+/// The first argument of a copy that forks a process for each job; the name of the jobs' machine follows.
+pub const SERVER_FLAG: &str = "--serve-partitions";
+
+/// Named instead of a machine, it makes a server of any jobs.
+const UNPREPARED: &str = "any";
 
 /// One line of a worker's output.
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,8 +83,8 @@ pub struct Reply {
     /// Whether the cache has the result, so that nothing was compiled.
     #[serde(default)]
     pub is_cached: bool,
-    /// Processor time of the worker and of its tools, which only the link can know.
-    #[serde(skip)]
+    /// Processor time of the worker and of its tools.
+    #[serde(default)]
     pub cpu: Duration,
 }
 
@@ -95,8 +103,8 @@ impl<E: Into<Errors>> From<E> for Failure {
     }
 }
 
-/// Runs the job in a process of its own. `what` names it in errors: "the kernels a, b for sm_90". `emitted` is called when LLVM is
-/// done, before tools run.
+/// Runs the job in a process of its own, which the server forks if there is one. `what` names it in errors: "the kernels a, b for sm_90".
+/// `emitted` is called when LLVM is done, before tools run.
 ///
 /// # Errors
 /// The errors that the worker reports, or how it ended.
@@ -104,10 +112,21 @@ pub fn compile(
     job: &CompileJob,
     spec: &Path,
     what: &str,
+    server: Option<&ForkServer>,
     recorder: &Recorder,
     emitted: &mut dyn FnMut(&EmittedTexts),
 ) -> Result<Reply, Failure> {
-    run_copy(FLAG, job, spec, what, recorder, emitted)
+    describe(job, spec, what)?;
+    // LLVM's options may change what the code that a server compiles first leaves behind.
+    let machine = if job.llvm_options.is_empty() { job.code.machine() } else { UNPREPARED };
+    let server_arguments = [SERVER_FLAG, machine].map(OsString::from);
+    let mut said = Said::default();
+    let forked =
+        server.and_then(|server| server.run(&server_arguments, spec.as_os_str(), &mut |line| said.hear(line, emitted)));
+    match forked {
+        Some(ended) => said.reply(ended, what, recorder),
+        None => of_copy(FLAG, spec, what, recorder, emitted),
+    }
 }
 
 /// Writes the description of a task to a file. `what` names it in errors.
@@ -132,31 +151,58 @@ pub fn run_copy(
     emitted: &mut dyn FnMut(&EmittedTexts),
 ) -> Result<Reply, Failure> {
     describe(task, spec, what)?;
+    of_copy(flag, spec, what, recorder, emitted)
+}
+
+fn of_copy(
+    flag: &str,
+    spec: &Path,
+    what: &str,
+    recorder: &Recorder,
+    emitted: &mut dyn FnMut(&EmittedTexts),
+) -> Result<Reply, Failure> {
     let arguments = [OsString::from(flag), spec.into()];
-    let (mut spans, mut reply, mut readable) = (Repeated::default(), None, true);
-    let mut read = |line: &[u8]| match serde_json::from_slice(line) {
-        Ok(Line::Emitted(texts)) => emitted(&texts),
-        Ok(Line::Command(command)) => messages::show(&command),
-        Ok(Line::Span(boundary)) => spans.repeat(&boundary),
-        Ok(Line::Done(result)) => reply = Some(*result),
-        Err(_) => readable = false,
-    };
-    let output = process::capture_lines(&process::itself(), &arguments, &mut read)
+    let mut said = Said::default();
+    let ended = process::capture_lines(&process::itself(), &arguments, &mut |line| said.hear(line, emitted))
         .map_err(|source| Error::WorkerStart { what: what.to_owned(), source })?;
-    let reply: Option<Reply> = reply.filter(|_| readable && output.stdout.is_empty());
-    let reply = reply.ok_or_else(|| died(what, output.status, &output.stderr))?;
-    let reply = Reply { cpu: output.cpu, ..reply };
-    recorder.pass_times(&reply.times);
-    if !reply.errors.is_empty() {
-        return Err(Failure {
-            errors: reply.errors.into_iter().map(Error::InWorker).collect(),
-            llvm_reason: reply.fatal,
-        });
+    said.reply(ended, what, recorder)
+}
+
+/// What a worker has said so far.
+#[derive(Default)]
+struct Said {
+    spans: Repeated,
+    reply: Option<Reply>,
+    is_unreadable: bool,
+}
+
+impl Said {
+    fn hear(&mut self, line: &[u8], emitted: &mut dyn FnMut(&EmittedTexts)) {
+        match serde_json::from_slice(line) {
+            Ok(Line::Emitted(texts)) => emitted(&texts),
+            Ok(Line::Command(command)) => messages::show(&command),
+            Ok(Line::Span(boundary)) => self.spans.repeat(&boundary),
+            Ok(Line::Done(result)) => self.reply = Some(*result),
+            Err(_) => self.is_unreadable = true,
+        }
     }
-    if !output.status.success() {
-        return Err(died(what, output.status, &output.stderr));
+
+    /// The reply of a worker that has ended.
+    fn reply(self, ended: Ended, what: &str, recorder: &Recorder) -> Result<Reply, Failure> {
+        let reply = self.reply.filter(|_| !self.is_unreadable && ended.stdout.is_empty());
+        let reply = reply.ok_or_else(|| died(what, ended.status, &ended.stderr))?;
+        recorder.pass_times(&reply.times);
+        if !reply.errors.is_empty() {
+            return Err(Failure {
+                errors: reply.errors.into_iter().map(Error::InWorker).collect(),
+                llvm_reason: reply.fatal,
+            });
+        }
+        if !ended.status.success() {
+            return Err(died(what, ended.status, &ended.stderr));
+        }
+        Ok(reply)
     }
-    Ok(reply)
 }
 
 fn died(what: &str, status: ExitStatus, output: &[u8]) -> Failure {
@@ -186,16 +232,21 @@ pub fn run_if_flagged<T: DeserializeOwned>(
     }
     // Nobody needs the result of a worker whose link was killed. Where this fails, the worker notices it when it writes.
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
+    Some(run_task(Path::new(file), run))
+}
+
+/// Runs the task that a file describes, replies, and returns the exit code.
+pub fn run_task<T: DeserializeOwned>(file: &Path, run: impl FnOnce(&T) -> Result<Reply, Errors>) -> u8 {
     llvm_passes::on_fatal_error(give_up);
     llvm_passes::crash::prepare_for_mappings("fatlink", FLAG);
-    let reply = match read(Path::new(file)).and_then(|task| run(&task)) {
-        Ok(reply) => reply,
+    let reply = match read(file).and_then(|task| run(&task)) {
+        Ok(reply) => Reply { cpu: process::processor_time(), ..reply },
         Err(errors) => Reply { errors: errors.messages(), ..Reply::default() },
     };
     let code = u8::from(!reply.errors.is_empty());
     // If this fails, the reader reports that the reply is missing.
     let _ = say(&Line::Done(Box::new(reply)));
-    Some(code)
+    code
 }
 
 fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Errors> {

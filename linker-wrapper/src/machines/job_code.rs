@@ -1,12 +1,14 @@
 //! What a job generates from bitcode, as a value that any process can run: the link, its workers, and jobs on other machines.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use llvm_passes::amdgpu::PartitionCode;
 use llvm_passes::extract::Visibility;
 use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::session::Session;
+use llvm_passes::warm_up;
 use llvm_passes::{IrError, Module};
 use serde::{Deserialize, Serialize};
 
@@ -208,5 +210,24 @@ impl JobCode {
             JobCode::Amdgpu(code) => code,
             JobCode::Host(code) => code,
         }
+    }
+
+    /// The word for [`prepare`].
+    pub fn machine(&self) -> &'static str {
+        match self {
+            JobCode::Nvptx(_) => "nvptx",
+            JobCode::Amdgpu(_) => "amdgpu",
+            JobCode::Host(_) => "host",
+        }
+    }
+}
+
+/// Prepares this process for jobs whose [`JobCode::machine`] is this.
+pub fn prepare(machine: &OsStr) {
+    llvm_passes::initialize();
+    match machine.to_str() {
+        Some("nvptx") => warm_up::nvptx(),
+        Some("amdgpu") => warm_up::amdgpu(),
+        _ => {}
     }
 }

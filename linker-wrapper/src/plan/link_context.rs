@@ -12,6 +12,7 @@ use crate::host::host_machine::HostCode;
 use crate::plan::report::PlanPrinter;
 use crate::profile::recorder::Recorder;
 use crate::sys::cache::{ObjectResults, UnitFactsCache};
+use crate::sys::fork_server::ForkServer;
 use crate::sys::jobserver::Limit;
 use crate::sys::memory::Budget;
 use crate::sys::process::Mode;
@@ -64,6 +65,8 @@ pub struct LinkContext<'a> {
     pub limit: &'a Limit,
     /// The memory that the jobs of all kinds may use.
     pub budget: &'a Budget,
+    /// Forks the processes of jobs.
+    pub fork_server: &'a ForkServer,
     /// The second tier of the cache, if there is one.
     pub remote_cache: Option<&'a Tier>,
     /// What earlier links have read of units.

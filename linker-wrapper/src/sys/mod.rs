@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod error;
 pub mod file_times;
+pub mod fork_server;
 pub mod job_queue;
 pub mod jobserver;
 pub mod mapped_file;

@@ -1,6 +1,6 @@
 //! Runs programs, always directly and never through a shell.
 
-mod watch;
+pub(in crate::sys) mod watch;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -8,10 +8,12 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use wait4::Wait4;
 
@@ -19,7 +21,7 @@ use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::sys::error::Error;
 use crate::sys::memory;
-use watch::Watched;
+use watch::{Tool, Watched};
 
 /// Whether commands are shown, and whether they are run.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -67,7 +69,7 @@ pub fn stand_still_if_ending() {
 }
 
 /// Starts a child and records it under one lock, so that no signal comes in between.
-fn spawn(command: &mut Command) -> std::io::Result<(Child, Running)> {
+pub(in crate::sys) fn spawn(command: &mut Command) -> std::io::Result<(Child, Running)> {
     let mut children = children();
     let child = command.spawn().inspect_err(|error| {
         if error.kind() == std::io::ErrorKind::OutOfMemory {
@@ -119,8 +121,17 @@ pub struct Finished {
     /// Its peak resident size in bytes. The system's figure includes this process's size when it started the tool; below
     /// that, it is the largest size that was sampled, or 0 if the tool ended before the first sample.
     pub peak_bytes: u64,
-    /// Processor time of it and of the processes that it waited for.
-    pub cpu: Duration,
+}
+
+/// A process that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// The standard output that is left.
+    pub stdout: Vec<u8>,
+    /// Its standard error.
+    pub stderr: Vec<u8>,
 }
 
 /// Runs a tool to its end and captures what it prints.
@@ -170,14 +181,18 @@ pub fn capture_end(program: &Path, arguments: &[OsString], kept: usize) -> std::
 ///
 /// # Errors
 /// The program could not be started.
-pub fn capture_lines(program: &Path, arguments: &[OsString], line: &mut dyn FnMut(&[u8])) -> std::io::Result<Finished> {
-    let mut pass_on = |output: &mut Watched| {
-        while let Some(end) = memchr::memchr(b'\n', &output.stdout) {
-            line(&output.stdout[..end]);
-            output.stdout.drain(..=end);
-        }
-    };
-    watched(program, arguments, Duration::MAX, &mut pass_on).map(|(finished, _)| finished)
+pub fn capture_lines(program: &Path, arguments: &[OsString], line: &mut dyn FnMut(&[u8])) -> std::io::Result<Ended> {
+    let mut pass_on = |output: &mut Watched| pass_on_lines(output, line);
+    let (Finished { status, stdout, stderr, .. }, _) = watched(program, arguments, Duration::MAX, &mut pass_on)?;
+    Ok(Ended { status, stdout, stderr })
+}
+
+/// Takes the whole lines out of standard output.
+pub(in crate::sys) fn pass_on_lines(output: &mut Watched, line: &mut dyn FnMut(&[u8])) {
+    while let Some(end) = memchr::memchr(b'\n', &output.stdout) {
+        line(&output.stdout[..end]);
+        output.stdout.drain(..=end);
+    }
 }
 
 /// Runs a tool to its end, at most for `limit` of processor time. After each read, `output` may take what it needs of the output so far.
@@ -191,14 +206,27 @@ fn watched(
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, running) = spawn(&mut command)?;
     let own_peak = memory::own_peak();
-    let watched = watch::until_the_end(&mut child, limit, output);
+    let watched = watch::until_the_end(Tool::child(&mut child), limit, output);
     // The child is reaped afterwards, so that its number is not reused while others may use it.
     drop(running);
     let used = child.wait4()?;
     let peak_bytes = if used.rusage.maxrss > own_peak { used.rusage.maxrss } else { watched.peak };
     let Watched { stdout, stderr, late, .. } = watched;
-    let cpu = used.rusage.utime + used.rusage.stime;
-    Ok((Finished { status: used.status, stdout, stderr, peak_bytes, cpu }, late))
+    note_time(used.rusage.utime + used.rusage.stime);
+    Ok((Finished { status: used.status, stdout, stderr, peak_bytes }, late))
+}
+
+/// Processor time in nanoseconds of the tools that have ended.
+static TOOLS: AtomicU64 = AtomicU64::new(0);
+
+fn note_time(cpu: Duration) {
+    TOOLS.fetch_add(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+/// Processor time of this process so far, with that of the tools that have ended.
+pub fn processor_time() -> Duration {
+    let own = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
+    own + Duration::from_nanos(TOOLS.load(Ordering::Relaxed))
 }
 
 /// Runs a program that shares this process's terminal, to its end.
@@ -224,7 +252,7 @@ pub fn run_with_stderr(command: &mut Command) -> std::io::Result<(ExitStatus, Ve
 }
 
 /// A child that has been started. Dropped when it has ended.
-struct Running(u32);
+pub(in crate::sys) struct Running(u32);
 
 impl Drop for Running {
     fn drop(&mut self) {

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::Child;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,19 +26,20 @@ pub struct Watched {
     pub peak: u64,
     /// It was killed because it took too much processor time.
     pub late: bool,
+    /// How it ended, if another process has waited for it.
+    pub told: Option<ExitStatus>,
 }
 
 /// How long what a tool has started may still write to the tool's pipes after its end, such as `tee` behind a script. A daemon holds them for as
 /// long as it runs.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Waits until the child has ended and its pipes are closed, or have been silent for a while. `output` sees the output so far after each read,
+/// Waits until the tool has ended and its pipes are closed, or have been silent for a while. `output` sees the output so far after each read,
 /// and may take some of it.
-pub fn until_the_end(child: &mut Child, limit: Duration, output: &mut dyn FnMut(&mut Watched)) -> Watched {
+pub fn until_the_end(mut tool: Tool, limit: Duration, output: &mut dyn FnMut(&mut Watched)) -> Watched {
     let mut pause = Duration::from_millis(4);
     let mut look = Instant::now() + pause;
     let mut watched = Watched::default();
-    let mut tool = Tool::of(child);
     let mut silent_since = None;
     // Children of a tool may keep its pipes open forever.
     while !(tool.is_over() || watched.late && tool.ended) {
@@ -64,26 +66,42 @@ pub fn until_the_end(child: &mut Child, limit: Duration, output: &mut dyn FnMut(
     watched
 }
 
-/// A running child, with its open pipes.
-struct Tool {
-    pid: Option<Pid>,
-    /// Readable when the child has ended. Kernels before 5.3 do not have it.
-    end: Option<OwnedFd>,
+/// A running process, with its open pipes.
+pub struct Tool {
+    process: Process,
     ended: bool,
     stdout: Option<File>,
     stderr: Option<File>,
 }
 
+/// Whose process it is.
+enum Process {
+    Own {
+        pid: Option<Pid>,
+        /// Readable when the child has ended. Kernels before 5.3 do not have it.
+        end: Option<OwnedFd>,
+    },
+    /// Another process writes the wait status into this pipe, as four bytes in native order.
+    Other(File),
+}
+
 impl Tool {
-    fn of(child: &mut Child) -> Self {
+    /// A child of this process.
+    pub fn child(child: &mut Child) -> Self {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let end = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         Tool {
-            pid,
-            end: pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
+            process: Process::Own { pid, end },
             ended: false,
             stdout: child.stdout.take().map(|pipe| File::from(OwnedFd::from(pipe))),
             stderr: child.stderr.take().map(|pipe| File::from(OwnedFd::from(pipe))),
         }
+    }
+
+    /// A child of another process, which writes the wait status into `end`.
+    pub fn elsewhere(stdout: OwnedFd, stderr: OwnedFd, end: OwnedFd) -> Self {
+        let (stdout, stderr) = (Some(stdout.into()), Some(stderr.into()));
+        Tool { process: Process::Other(end.into()), ended: false, stdout, stderr }
     }
 
     fn is_over(&self) -> bool {
@@ -93,7 +111,11 @@ impl Tool {
     /// Waits for an event, at most for this long.
     fn wait(&self, most: Duration) {
         let open = [self.stdout.as_ref().map(File::as_fd), self.stderr.as_ref().map(File::as_fd)];
-        let end = self.end.as_ref().filter(|_| !self.ended).map(OwnedFd::as_fd);
+        let end = match &self.process {
+            Process::Own { end, .. } => end.as_ref().map(OwnedFd::as_fd),
+            Process::Other(end) => Some(end.as_fd()),
+        };
+        let end = end.filter(|_| !self.ended);
         let mut all: Vec<PollFd<'_>> =
             open.into_iter().chain([end]).flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         // A signal ends the wait early, which is harmless.
@@ -103,18 +125,38 @@ impl Tool {
     /// Reads some of the output that is available. Returns whether there was any.
     fn read(&mut self, watched: &mut Watched) -> bool {
         let has_read = drain(&mut self.stdout, &mut watched.stdout) | drain(&mut self.stderr, &mut watched.stderr);
+        self.ended = self.ended || self.has_ended(watched);
+        has_read
+    }
+
+    fn has_ended(&mut self, watched: &mut Watched) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        self.ended = self.ended
-            || self.pid.is_none_or(|pid| match waitid(WaitId::Pid(pid), options) {
+        match &mut self.process {
+            Process::Own { pid, .. } => pid.is_none_or(|pid| match waitid(WaitId::Pid(pid), options) {
                 Ok(status) => status.is_some(),
                 Err(error) => error != rustix::io::Errno::INTR,
-            });
-        has_read
+            }),
+            Process::Other(end) => {
+                let is_told = is_readable(end);
+                let mut status = [0; 4];
+                if is_told && end.read_exact(&mut status).is_ok() {
+                    watched.told = Some(ExitStatus::from_raw(i32::from_ne_bytes(status)));
+                }
+                is_told
+            }
+        }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        match &self.process {
+            Process::Own { pid, .. } => *pid,
+            Process::Other(_) => None,
+        }
     }
 
     fn kill(&self) {
         // The child is not reaped, so its number is not reused.
-        if let Some(pid) = self.pid {
+        if let Some(pid) = self.pid() {
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -122,11 +164,11 @@ impl Tool {
     /// The processor time of all its threads; zero if it is unknown.
     fn processor_time(&self) -> Duration {
         let read = |pid: Pid| std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok();
-        self.pid.and_then(read).map(|text| processor_time(&text)).unwrap_or_default()
+        self.pid().and_then(read).map(|text| processor_time(&text)).unwrap_or_default()
     }
 
     fn peak(&self) -> u64 {
-        self.pid.and_then(|pid| memory::peak_of(&pid.as_raw_pid().to_string())).unwrap_or_default()
+        self.pid().and_then(|pid| memory::peak_of(&pid.as_raw_pid().to_string())).unwrap_or_default()
     }
 }
 
@@ -142,9 +184,7 @@ fn processor_time(stat: &str) -> Duration {
 /// not delay the check of its time limit. Returns whether there was something. Errors are ignored.
 fn drain(pipe: &mut Option<File>, into: &mut Vec<u8>) -> bool {
     let Some(open) = pipe else { return false };
-    let mut ready = [PollFd::new(open, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    if !matches!(poll(&mut ready, Some(&now)), Ok(1..)) {
+    if !is_readable(open) {
         return false;
     }
     let mut buffer = [0; 16 * 1024];
@@ -158,6 +198,13 @@ fn drain(pipe: &mut Option<File>, into: &mut Vec<u8>) -> bool {
         Err(_) => *pipe = None,
     }
     false
+}
+
+/// Whether there is something to read, or the pipe's other end is closed.
+fn is_readable(pipe: &File) -> bool {
+    let mut ready = [PollFd::new(pipe, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut ready, Some(&now)), Ok(1..))
 }
 
 #[cfg(test)]

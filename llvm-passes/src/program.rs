@@ -111,7 +111,7 @@ impl<'p> Program<'p> {
         let behind_pointers = HashSet::new();
         let mut program = Program { machine, units, tags, definitions, keep, behind_pointers, facts: Vec::new() };
         program.facts = program.all_facts();
-        if machine == Machine::Nvptx && program.nodes().any(|node| program.is_shared_memory(node)) {
+        if machine == Machine::Nvptx && program.has_shared_memory() && !program.is_openmp() {
             let shared = program.shared_behind_pointers(&program.roots());
             program.behind_pointers = shared.into_iter().map(|node| program.identity(node)).collect();
             if !program.behind_pointers.is_empty() {
@@ -339,12 +339,10 @@ impl<'p> Program<'p> {
         {
             return Some(Monolithic { unit: Some(unit), reason: reason.clone() });
         }
-        if self.machine == Machine::Nvptx {
-            return None;
-        }
         // Shared memory belongs to the kernel that is running. A function that is called through a pointer may be in another
         // partition than its caller, which would have another variable.
-        let shared = self.shared_behind_pointers(roots).into_iter().min()?;
+        let is_copied = |node: &Node| !self.behind_pointers.contains(&self.identity(*node));
+        let shared = self.shared_behind_pointers(roots).into_iter().filter(is_copied).min()?;
         let name = &self.global(shared).name;
         let reason = format!("functions that are called through pointers use the shared variable {name}");
         Some(Monolithic { unit: Some(shared.unit), reason })
@@ -357,6 +355,16 @@ impl<'p> Program<'p> {
         let nodes: Vec<Node> = self.closure(&by_pointer).nodes().collect();
         let declared: Vec<Node> = nodes.iter().flat_map(|node| self.shared_declarations(*node)).collect();
         nodes.into_iter().filter(|node| self.is_shared_memory(*node)).chain(declared).collect()
+    }
+
+    fn has_shared_memory(&self) -> bool {
+        self.nodes().any(|node| self.is_shared_memory(node))
+    }
+
+    /// Whether OpenMP's device runtime runs the kernels. It keeps their state in shared memory, which LLVM removes where it sees every use:
+    /// under a name for all partitions the state would stay, and kernels of 9 KB took 50 KB.
+    fn is_openmp(&self) -> bool {
+        self.units.iter().flat_map(|unit| &unit.globals).any(|global| global.name == "__kmpc_target_init")
     }
 
     fn is_shared_memory(&self, node: Node) -> bool {

@@ -198,6 +198,20 @@ fn shared_memory_behind_a_pointer_to_a_function_has_one_name() {
 }
 
 #[test]
+fn state_of_the_openmp_runtime_behind_a_pointer_keeps_the_program_whole() {
+    let units = [unit(vec![
+        kernel("a", 100, &[(2, false), (4, true)]),
+        kernel("b", 100, &[]),
+        function("callback", STRONG, 30, &[(3, false)]),
+        variable("state", Scope::Local, SHARED, false),
+        function("__kmpc_target_init", STRONG, 30, &[(3, false)]),
+    ])];
+    let cut = cut_units(&units, &[], 100);
+    assert!(cut.partitions.is_empty());
+    assert!(cut.monolithic.is_some_and(|monolithic| monolithic.reason.contains("shared variable state")));
+}
+
+#[test]
 fn a_unit_that_cannot_be_cut_says_why() {
     let mut units = [unit(vec![kernel("a", 100, &[]), kernel("b", 100, &[])])];
     units[0].monolithic = Some("it has aliases".to_owned());

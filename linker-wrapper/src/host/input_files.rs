@@ -358,7 +358,7 @@ impl InputFiles {
         let mut errors = Errors::default();
         for (name, place_in) in self.members(archive, path).map_err(|error| damaged(&shown, 0, &error))? {
             // A line break in the name must not split a message.
-            let name = format!("{shown}({})", printable::name(&name));
+            let name = [&shown, "(", &printable::name(&name), ")"].concat();
             let added = match place_in {
                 MemberPlace::Inside(range) => self.add_input_file(name, archive, range, place),
                 MemberPlace::File(member) => match self.map(&member) {

@@ -1,4 +1,4 @@
-"""What the generators of programs have in common (dead/programs.py, equal/programs.py, launches/programs.py).
+"""What the generators of programs have in common (dead/programs.py, equal/programs.py, launches/programs.py, shared/programs.py).
 
 A generator links each program in several ways and writes a folder that a machine with a GPU needs nothing else for: programs/pNNN/WAY, the CUDA
 runtime in lib/, and run.sh, which runs all of them with lazy and eager loading and compares the results.

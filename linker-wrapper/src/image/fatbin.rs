@@ -4,6 +4,7 @@ use std::io::Write;
 
 use offload_bundle::arch::GpuArch;
 use offload_bundle::arch::table::KNOWN;
+use offload_bundle::audit::ReadImages;
 use offload_bundle::coverage::{self, CheckOptions, Code, Driver, Finding, FindingCode, Severity};
 use offload_bundle::fatbin::{BuilderOptions, FatbinWriter};
 
@@ -92,6 +93,8 @@ pub struct Checked {
     pub codes: Vec<Code>,
     /// Warnings and notes, the most severe first.
     pub findings: Vec<Finding>,
+    /// What the audit of the program need not read again.
+    pub read: ReadImages,
 }
 
 impl Checked {
@@ -108,7 +111,7 @@ impl Checked {
 /// A fatbin that cannot be read, and each finding whose severity is error, with what to do.
 pub fn check(fatbin: &FatbinWriter<'_>, driver: Driver, program: &str) -> Result<Checked, Errors> {
     let entries = fatbin.entries().map_err(|source| Error::DamagedFatbin { source })?;
-    let codes = coverage::inspect(&entries);
+    let (codes, read) = coverage::inspect_for_audit(&entries);
     let options = CheckOptions { driver, ..CheckOptions::default() };
     let mut findings = coverage::check(&codes, &options);
     findings.extend(coverage::check_equal(&entries, &codes, options.targets));
@@ -126,7 +129,7 @@ pub fn check(fatbin: &FatbinWriter<'_>, driver: Driver, program: &str) -> Result
             Severity::Note => {}
         }
     }
-    errors.or(Checked { codes, findings })
+    errors.or(Checked { codes, findings, read })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use llvm_passes::pipeline::OptLevel;
 use llvm_passes::program;
 use llvm_passes::registration;
 use llvm_passes::resolve::{self};
+use offload_bundle::audit::ReadImages;
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 
 use crate::device::compat_checks::{ComparedImage, ComparedTarget, Source};
@@ -245,6 +246,7 @@ impl Products for Copied {
             section: None,
             saved_as: None,
             report: None,
+            read: ReadImages::default(),
         })
     }
 

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use llvm_passes::registration::{self, ClangUnits, CudaFolded, CudaPrelinked, CudaUnits, Registration};
 use offload_bundle::arch::GpuArch;
+use offload_bundle::audit::ReadImages;
 use offload_bundle::coverage::FoundContainer;
 use offload_bundle::coverage::gate::Requirement;
 use offload_bundle::cubin;
@@ -400,6 +401,7 @@ impl Products for CudaProducts<'_> {
                 section: Some(context.request.options.image_section),
                 saved_as: None,
                 report: None,
+                read: ReadImages::default(),
             }),
             None => self.bundle_and_store(context),
         };
@@ -461,10 +463,11 @@ fn checked_bundle<'p>(
         }
     }
     let warns = checked.as_ref().is_some_and(Checked::warns);
+    let read = checked.as_ref().map(|checked| checked.read.clone()).unwrap_or_default();
     let checked = checked.filter(|_| options.report.is_some());
     let report = checked.map(|checked| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
     let section = Some(options.image_section);
-    Ok((Bundle { image: Box::new(fatbin), registration, section, saved_as: Some("fatbin"), report }, warns))
+    Ok((Bundle { image: Box::new(fatbin), registration, section, saved_as: Some("fatbin"), report, read }, warns))
 }
 
 /// Fails if a finished fatbin does not serve what is required.

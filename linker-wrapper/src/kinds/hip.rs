@@ -3,6 +3,7 @@
 
 use llvm_passes::amdgpu;
 use llvm_passes::registration::{self, Registration};
+use offload_bundle::audit::ReadImages;
 use offload_bundle::hip_bundle::{self, BundleId, CompressedMethod, CompressedVersion, HIP_ALIGNMENT};
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 
@@ -249,6 +250,7 @@ impl Products for HipProducts<'_> {
                 None => Box::new(registration::Hip),
             },
             section: Some(options.image_section),
+            read: ReadImages::default(),
             saved_as: Some("hipfb"),
         })
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use llvm_passes::registration::Registration;
+use offload_bundle::audit::ReadImages;
 use offload_bundle::offload_binary::OffloadImage;
 
 use crate::cli::options::Options;
@@ -151,4 +152,6 @@ pub struct Bundle<'p> {
     pub saved_as: Option<&'static str>,
     /// What `--offload-report` prints about it.
     pub report: Option<ImageReport>,
+    /// The images whose contents are known, which the audit of the program does not read again.
+    pub read: ReadImages,
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use llvm_passes::registration;
 use object::Object;
+use offload_bundle::audit::ReadImages;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadImage, OffloadKinds};
 
@@ -252,6 +253,7 @@ impl Products for Images {
             section: None,
             saved_as: None,
             report: None,
+            read: ReadImages::default(),
         })
     }
 

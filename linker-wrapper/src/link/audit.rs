@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use offload_bundle::audit::{self, Audit, MissingSymbol, PartialSymbol};
+use offload_bundle::audit::{self, Audit, MissingSymbol, PartialSymbol, ReadImages};
 use offload_bundle::host_object::{self, FileKind};
 use rayon::prelude::*;
 
@@ -21,13 +21,13 @@ use crate::sys;
 use crate::sys::mapped_file::Mapped;
 
 /// Audits the host linker's output. Kernels and variables that some images lack are reported as `--offload-check=missing-target` says. Returns
-/// those that no image has.
+/// those that no image has. The images in `read` are not read again.
 ///
 /// # Errors
 /// The program cannot be read, registers a container that is not there, or registers two kernels under one address. It is removed then.
-pub fn missing_symbols(request: &Request<'_>) -> Result<Vec<MissingSymbol>, Errors> {
+pub fn missing_symbols(request: &Request<'_>, read: &ReadImages) -> Result<Vec<MissingSymbol>, Errors> {
     let Request { program, options, output, .. } = *request;
-    let audited = read(output).and_then(|audit| {
+    let audited = audit_of(output, read).and_then(|audit| {
         let partial = groups(&audit.partial);
         match options.checks.of(Check::MissingTarget) {
             Level::Off => {}
@@ -46,7 +46,7 @@ pub fn missing_symbols(request: &Request<'_>) -> Result<Vec<MissingSymbol>, Erro
 /// # Errors
 /// Those of [`missing_symbols`], and one for each kernel and variable that is registered.
 pub fn require_nothing_missing(request: &Request<'_>, inputs: &InputFiles) -> Result<(), Errors> {
-    let missing = missing_symbols(request)?;
+    let missing = missing_symbols(request, &ReadImages::default())?;
     if missing.is_empty() {
         return Ok(());
     }
@@ -69,7 +69,7 @@ struct Partial {
     without: Vec<String>,
 }
 
-fn read(output: &Path) -> Result<Audit, Errors> {
+fn audit_of(output: &Path, read: &ReadImages) -> Result<Audit, Errors> {
     // Only a regular file is a program: a build system's test may write to /dev/null.
     if !output.metadata().is_ok_and(|found| found.is_file()) {
         return Ok(Audit::default());
@@ -79,7 +79,7 @@ fn read(output: &Path) -> Result<Audit, Errors> {
         return Ok(Audit::default());
     }
     let name = output.display().to_string();
-    let audit = audit::audit(file.bytes()).map_err(|error| damaged(&name, 0, &error))?;
+    let audit = audit::audit_with(file.bytes(), read).map_err(|error| damaged(&name, 0, &error))?;
     let output = || output.to_owned();
     let mut errors = Errors::default();
     for lost in &audit.lost_containers {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use offload_bundle::audit::MissingSymbol;
+use offload_bundle::audit::{MissingSymbol, ReadImages};
 
 use crate::device::{host_hints, host_words};
 use crate::diag::error::Errors;
@@ -48,11 +48,11 @@ struct Line {
 }
 
 impl HostLink<'_> {
-    /// Runs the host linker with these registration objects.
+    /// Runs the host linker with these registration objects, and audits the program. The images that were read before are not read again.
     ///
     /// # Errors
     /// There is no host linker, it was killed, or its output cannot be completed.
-    pub fn run(&self, linker: &Path, objects: &[PathBuf]) -> Result<Ended, Errors> {
+    pub fn run(&self, linker: &Path, objects: &[PathBuf], read: &ReadImages) -> Result<Ended, Errors> {
         let LinkContext { request: Request { program, options, output, mode, .. }, temp_files, .. } = *self.context;
         let line = self.line(linker, objects)?;
         let _linking = span::traced("Execute host linker", || linker.display().to_string());
@@ -71,7 +71,7 @@ impl HostLink<'_> {
             temp_files::remove_if_changed(output, &before);
             return Err(changed);
         }
-        let missing = if code == 0 && !mode.dry { self.complete(linker, &line)? } else { Vec::new() };
+        let missing = if code == 0 && !mode.dry { self.complete(linker, &line, read)? } else { Vec::new() };
         Ok(Ended { code, missing })
     }
 
@@ -97,7 +97,7 @@ impl HostLink<'_> {
 
     /// Completes what the host linker has written. A relocatable link (`-r`) is a final device link: its output must link with other such
     /// objects, and without a wrapper. Returns the kernels and variables that a program registers and no image has.
-    fn complete(&self, linker: &Path, line: &Line) -> Result<Vec<MissingSymbol>, Errors> {
+    fn complete(&self, linker: &Path, line: &Line, read: &ReadImages) -> Result<Vec<MissingSymbol>, Errors> {
         let output = self.context.request.output;
         if let Some(file) = dependency_file::of_line(&line.words) {
             dependency_file::clean(&file, &line.own_files, (&line.written, output))?;
@@ -107,7 +107,7 @@ impl HostLink<'_> {
             Output::Relocatable => {
                 relocatable::seal(&line.written, output, linker, &self.selected.host_words.stub_aliases)?;
             }
-            Output::Program => return audit::missing_symbols(&self.context.request),
+            Output::Program => return audit::missing_symbols(&self.context.request, read),
             Output::DeviceObject { .. } | Output::Bundle { .. } => {}
         }
         Ok(Vec::new())

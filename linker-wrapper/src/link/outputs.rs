@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use offload_bundle::audit::MissingSymbol;
+use offload_bundle::audit::{MissingSymbol, ReadImages};
 
 use crate::cli::unsupported::Unsupported;
 use crate::device::device_files::DeviceCode;
@@ -80,15 +80,17 @@ impl Planned<'_> {
         drop(device);
         let pairs = self.links.iter().zip(&registered).filter(|(link, _)| self.is_registered(&***link, output));
         let objects: Vec<PathBuf> = pairs.flat_map(|(_, registered)| registered.files()).cloned().collect();
-        let Ended { code, missing } = self.host_link(output).run(host_linker, &objects)?;
+        let mut read = ReadImages::default();
         let (mut report, mut cached) = (None, None);
         for one in registered {
+            read.extend(one.read);
             report = match (report, one.report) {
                 (Some(report), Some(other)) => Some(ImageReport::and(report, other)),
                 (report, other) => report.or(other),
             };
             cached = sum(cached, one.cached);
         }
+        let Ended { code, missing } = self.host_link(output).run(host_linker, &objects, &read)?;
         Ok(Outcome { code, report, cached, missing })
     }
 
@@ -101,9 +103,9 @@ impl Planned<'_> {
 
     /// Registers and links the finished image.
     fn wrap(&self, finished: &dyn Products, output: Output) -> Result<Outcome, Errors> {
-        let Registered { object, report, .. } = registration::register(finished, None, self.context)?;
+        let Registered { object, report, read, .. } = registration::register(finished, None, self.context)?;
         // What the user's own image lacks is the user's decision.
-        let Ended { code, .. } = self.host_link(output).run(self.context.host_linker()?, &[object])?;
+        let Ended { code, .. } = self.host_link(output).run(self.context.host_linker()?, &[object], &read)?;
         Ok(Outcome { code, report, ..Outcome::default() })
     }
 
@@ -148,7 +150,7 @@ impl Planned<'_> {
         let code = MergeInputs { images: &self.selected.images, line_code: self.line_code, inputs: self.files.host };
         let triple = registration::host_triple(&self.context.request);
         let object = merge::run(code, self.links, self.context, triple)?;
-        let Ended { code, .. } = self.host_link(Output::Merged).run(host_linker, &[object])?;
+        let Ended { code, .. } = self.host_link(Output::Merged).run(host_linker, &[object], &ReadImages::default())?;
         Ok(Outcome { code, ..Outcome::default() })
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use llvm_passes::registration::Registration;
+use offload_bundle::audit::ReadImages;
 
 use crate::cli::host_triple;
 use crate::cli::values::ImageSection;
@@ -29,6 +30,8 @@ pub struct Registered {
     archive: Option<PathBuf>,
     /// The report on the images.
     pub report: Option<ImageReport>,
+    /// The images that the audit does not read again.
+    pub read: ReadImages,
     /// Numbers of cache hits and misses.
     pub cached: Option<(u64, u64)>,
 }
@@ -59,7 +62,7 @@ pub fn register(
     early: Option<Template>,
     context: &LinkContext<'_>,
 ) -> Result<Registered, Errors> {
-    let Bundle { image, registration, section, saved_as, report } = products.bundle(context)?;
+    let Bundle { image, registration, section, saved_as, report, read } = products.bundle(context)?;
     let _wrapping = span::traced("Wrap bundled images", || registration.name().to_owned());
     let mut template = early.map_or_else(|| template(&*registration, context), Ok)?;
     if let Some(section) = section {
@@ -75,7 +78,7 @@ pub fn register(
     let object = registration_object::path(context.temp_files, &*registration);
     template.write(&object, &*image)?;
     let archive = products.archive().map(Path::to_owned);
-    Ok(Registered { object, archive, report, cached: products.cache_counts() })
+    Ok(Registered { object, archive, report, read, cached: products.cache_counts() })
 }
 
 /// Writes the image to the file of `--offload-image=`.

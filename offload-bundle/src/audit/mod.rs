@@ -17,7 +17,8 @@ use crate::offload_binary::OffloadKinds;
 
 use absent::AbsentKernels;
 pub use absent::{SECTION as ABSENT_SECTION, write as write_absent};
-pub use images::lost_containers;
+pub(crate) use images::Content;
+pub use images::{ReadImages, lost_containers};
 use images::{RegisteredImage, registered_images};
 
 /// The kind of variable in an entry's flags, and the numbers of surfaces and textures: `OffloadEntryKindFlag` of LLVM's
@@ -121,9 +122,17 @@ pub struct LostContainer {
 /// # Errors
 /// A damaged ELF file, or offload entries that are damaged.
 pub fn audit(elf: &[u8]) -> Result<Audit, FormatError> {
+    audit_with(elf, &ReadImages::default())
+}
+
+/// As [`audit`]. The images that were read before are not read again.
+///
+/// # Errors
+/// As [`audit`].
+pub fn audit_with(elf: &[u8], read: &ReadImages) -> Result<Audit, FormatError> {
     let sections = host_object::sections(elf)?;
     let entries = host_object::registered_entries(elf, &sections)?;
-    let (images, lost_containers) = registered_images(elf, &sections);
+    let (images, lost_containers) = registered_images(elf, &sections, read);
     let mut found = Audit {
         same_address: same_address(&entries),
         lost_containers,

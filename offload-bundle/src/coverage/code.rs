@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::FormatError;
 use crate::arch::{ArchFeature, CudaRelease, GpuArch, PtxVersion};
+use crate::audit::{self, ReadImages};
 use crate::cubin::{self, Cubin, CubinSymbol, SymbolBinding, SymbolKind};
 use crate::fatbin::{Compression, EntryKind, FatbinEntry};
 use crate::ptx::{self, header};
@@ -210,6 +211,16 @@ impl Code {
 /// Reads every entry of one fatbin that the driver loads without a device link.
 pub fn inspect(entries: &[FatbinEntry<'_>]) -> Vec<Code> {
     inspect_as(entries, Use::Loaded, |_| ()).0
+}
+
+/// As [`inspect`]. Returns also what an audit of the program that the fatbin becomes a part of has to know.
+pub fn inspect_for_audit(entries: &[FatbinEntry<'_>]) -> (Vec<Code>, ReadImages) {
+    let (codes, contents) = inspect_as(entries, Use::Loaded, |image| match image {
+        Image::Cubin(Ok(cubin)) => Some(audit::Content::of_cubin(cubin)),
+        Image::Ptx(text) => Some(audit::Content::of_ptx(text)),
+        Image::Cubin(Err(_)) | Image::Unread => None,
+    });
+    (codes, ReadImages::new(entries.iter().zip(contents)))
 }
 
 /// Reads every entry of one fatbin, and the symbols that each defines and references.

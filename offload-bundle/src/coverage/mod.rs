@@ -41,7 +41,7 @@ mod uneven_targets;
 
 pub use check::{CheckOptions, check};
 pub use check_link::{check_host_code, forgotten_link, registers_device_code};
-pub use code::{Code, Content, LinkSymbols, Twins, inspect};
+pub use code::{Code, Content, LinkSymbols, Twins, inspect, inspect_for_audit};
 pub use containers::{ContainerPlace, FoundContainer, Role, compared_containers, containers};
 pub use driver::{Driver, Jit, Runtime, UnknownDriver};
 pub(crate) use equal::changed_choices;

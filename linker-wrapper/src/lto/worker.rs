@@ -1,7 +1,7 @@
 //! Processes that run the jobs of a link. A crash of LLVM there does not end the link, and all memory is freed when the process
 //! ends.
 //!
-//! The link starts a copy of this program with a file that describes the task, or lets a [`ForkServer`] fork one. The copy writes lines of
+//! The link starts a copy of this program with a file that describes the task, or lets the [`ForkServer`] fork one. The copy writes lines of
 //! JSON ([`Line`]) to standard output: what the link has to know at once, and its result at the end. [`run_job`](crate::lto::run_job) is
 //! what it does.
 
@@ -117,7 +117,7 @@ pub fn compile(
     emitted: &mut dyn FnMut(&EmittedTexts),
 ) -> Result<Reply, Failure> {
     describe(job, spec, what)?;
-    // LLVM's options may change what the code that a server compiles first leaves behind.
+    // LLVM's options may change what the code that a server compiles first leaves behind, so such jobs have a server that compiles nothing.
     let machine = if job.llvm_options.is_empty() { job.code.machine() } else { UNPREPARED };
     let server_arguments = [SERVER_FLAG, machine].map(OsString::from);
     let mut said = Said::default();

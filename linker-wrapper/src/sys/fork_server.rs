@@ -1,9 +1,9 @@
-//! A copy of this program that prepares for tasks once, and forks a process for each of them: such a process begins where the copy is, and
-//! does not start, load and prepare anything again.
+//! The fork server, a copy of this program that prepares for tasks once and forks a process for each of them: such a process begins where
+//! the server is, and does not start, load and prepare anything again.
 //!
-//! The copy gets a task by a message on a socket, its standard input: one argument, with three pipes. Two become the standard output and
-//! standard error of the task's process. Into the third the copy writes the wait status of that process when it ends. The copy ends
-//! with the socket's other end.
+//! The server gets a task by a message on a socket, its standard input: one argument, with three pipes. Two become the standard output and
+//! standard error of the task's process. Into the third the server writes the wait status of that process when it ends. The server ends
+//! when the other end of the socket is closed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -34,22 +34,25 @@ const LONGEST: usize = 16 << 10;
 /// The number of pipes of a task.
 const PIPES: usize = 3;
 
-/// The copy, which starts with its first task.
+/// The fork server of a link, which starts with its first task.
 #[derive(Default)]
 pub struct ForkServer(OnceLock<Option<Started>>);
 
 struct Started {
-    /// Closed before the copy is waited for.
+    arguments: Vec<OsString>,
+    /// Closed before the server is waited for.
     socket: Option<OwnedFd>,
     child: Child,
     running: Option<Running>,
 }
 
 impl ForkServer {
-    /// Runs a task to its end, and passes each line of its standard output to `line` as soon as it is written. `arguments` are those of the
-    /// copy, if it is not running yet. `None` if there is no copy, or none any more: the task may have run in part.
+    /// Runs a task to its end, and passes each line of its standard output to `line` as soon as it is written. `arguments`, which say what
+    /// the server prepares for, start it. `None` if it was started with other arguments, or does not run, or no longer: the task may have
+    /// run in part.
     pub fn run(&self, arguments: &[OsString], task: &OsStr, line: &mut dyn FnMut(&[u8])) -> Option<Ended> {
-        let socket = self.0.get_or_init(|| Started::new(arguments).ok()).as_ref()?.socket.as_ref()?;
+        let started = self.0.get_or_init(|| Started::new(arguments).ok()).as_ref()?;
+        let socket = started.socket.as_ref().filter(|_| started.arguments == arguments)?;
         let tool = send(socket, task).ok()?;
         let Watched { stdout, stderr, told, .. } =
             watch::until_the_end(tool, Duration::MAX, &mut |output| pass_on_lines(output, line));
@@ -62,10 +65,10 @@ impl Started {
     fn new(arguments: &[OsString]) -> io::Result<Self> {
         let (own, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = Command::new(itself());
-        // What is wrong with the copy shows where a task runs without it.
+        // What is wrong with the server shows where a task runs without it.
         command.args(arguments).stdin(Stdio::from(other)).stdout(Stdio::null()).stderr(Stdio::null());
         let (child, running) = spawn(&mut command)?;
-        Ok(Started { socket: Some(own), child, running: Some(running) })
+        Ok(Started { arguments: arguments.to_vec(), socket: Some(own), child, running: Some(running) })
     }
 }
 
@@ -89,12 +92,12 @@ fn send(socket: &OwnedFd, task: &OsStr) -> io::Result<Tool> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PIPES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&pipes));
-    // Where the copy is gone, that is an error instead of a signal. A message is sent whole.
+    // Where the server is gone, that is an error instead of a signal. A message is sent whole.
     sendmsg(socket, &[IoSlice::new(task.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(Tool::elsewhere(stdout.into(), stderr.into(), end.into()))
 }
 
-/// The process of a task, in the copy that forked it.
+/// The process of a task, in the server that forked it.
 struct Forked {
     pid: Pid,
     /// Readable when it has ended. Kernels before 5.3 do not have it.
@@ -102,10 +105,10 @@ struct Forked {
     told: File,
 }
 
-/// How long the copy waits for processes whose end it is not told.
+/// How long the server waits for processes whose end it is not told.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
-/// Serves tasks until the socket, standard input, is closed, and returns the exit code: in the copy, and in each forked process, where
+/// Serves tasks until the socket, standard input, is closed, and returns the exit code: in the server, and in each forked process, where
 /// `run` has run the task. This process must have no other threads.
 pub fn serve(run: &dyn Fn(OsString) -> u8) -> u8 {
     let mut all: Vec<Forked> = Vec::new();
@@ -164,7 +167,7 @@ fn receive() -> io::Result<Option<(OsString, [OwnedFd; PIPES])>> {
 
 /// Connects a process that `server` has forked to the pipes of its task.
 fn connect([out, err, _]: [OwnedFd; PIPES], server: Pid) -> io::Result<()> {
-    // Nobody needs the result of a process whose copy was killed.
+    // Nobody needs the result of a process whose server was killed.
     set_parent_process_death_signal(Some(Signal::TERM))?;
     if getppid() != Some(server) {
         return Err(io::ErrorKind::BrokenPipe.into());
@@ -257,5 +260,12 @@ mod tests {
         assert!(run(&server, "again").is_none());
         assert!(run(&server, "and again").is_none());
         assert!(run(&ForkServer::default(), &"x".repeat(LONGEST + 1)).is_none());
+    }
+
+    #[test]
+    fn a_server_with_other_arguments_does_not_run_the_task() {
+        let server = ForkServer::default();
+        run(&server, "once").unwrap();
+        assert!(server.run(&["--other".into()], OsStr::new("once"), &mut |_| {}).is_none());
     }
 }

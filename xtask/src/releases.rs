@@ -1,7 +1,7 @@
 //! `cargo xtask releases`: the tables of docs/reference/platforms.md of what fatlink links of each release of clang, and of CUDA.
 //!
 //! Every release compiles two units of each kind. They are linked with that release as the driver, and with clang 22, each time by
-//! dist/, and the program runs: OpenMP's on the processor, CUDA's and HIP's with a runtime that records what is registered.
+//! dist/, and the program runs: OpenMP's on the processor, those for GPUs with a runtime that records what is registered.
 
 mod compilers;
 mod cuda;
@@ -100,7 +100,8 @@ impl Trial {
         let folder = self.folder.join(format!("{}-{}", compiler.release, kind.name));
         create_folder(&folder)?;
         let libraries = match compiler.openmp {
-            _ if kind.runtime.is_some() => None,
+            _ if compiler.release < kind.since => return Ok([Outcome::Untried, Outcome::Untried]),
+            _ if !kind.is_openmp => None,
             compilers::OpenMp::None => return Ok([Outcome::Untried, Outcome::Untried]),
             compilers::OpenMp::Former => Some(&self.former_openmp),
             compilers::OpenMp::Current => Some(&self.driver),

@@ -15,8 +15,12 @@ pub struct Kind {
     /// Under lit-tests/.
     source: &'static str,
     options: Vec<String>,
-    /// A runtime that records what is registered, under lit-tests/; OpenMP has a real one.
-    pub runtime: Option<&'static str>,
+    /// A runtime that records what is registered, under lit-tests/. OpenMP on the processor has a real one.
+    runtime: Option<&'static str>,
+    /// The first release that compiles the units.
+    pub since: u32,
+    /// Whether the program needs a libomptarget, whose release decides what is registered.
+    pub is_openmp: bool,
     /// Whether its compiler needs a code generator for NVIDIA's GPUs.
     pub needs_gpu_code: bool,
     /// What the program prints, in any order.
@@ -35,7 +39,7 @@ pub enum Outcome {
 }
 
 /// The columns.
-pub fn kinds(cuda: &Path) -> [Kind; 4] {
+pub fn kinds(cuda: &Path) -> [Kind; 5] {
     let nvidia = [
         "-x cuda --offload-arch=sm_80 -fgpu-rdc --offload-new-driver -nocudainc -nocudalib -Wno-unknown-cuda-version -O1",
     ];
@@ -52,6 +56,8 @@ pub fn kinds(cuda: &Path) -> [Kind; 4] {
         source: "releases/cuda.cu",
         options,
         runtime: Some("tests/Inputs/runtime.c"),
+        since: 15,
+        is_openmp: false,
         needs_gpu_code,
         expected: &[
             "kernel _Z7kernel1Pi",
@@ -71,6 +77,8 @@ pub fn kinds(cuda: &Path) -> [Kind; 4] {
             source: "releases/hip.hip",
             options: words(&["-x hip --offload-arch=gfx90a -fgpu-rdc --offload-new-driver -nogpuinc -nogpulib -O1"]),
             runtime: Some("tests/hip/Inputs/runtime.c"),
+            since: 15,
+            is_openmp: false,
             needs_gpu_code: false,
             expected: &["_Z7kernel1Pi", "_Z7kernel2Pi", " variable ", " fixed ", "launch"],
         },
@@ -80,8 +88,26 @@ pub fn kinds(cuda: &Path) -> [Kind; 4] {
             source: "releases/openmp.c",
             options: words(&["-x c -fopenmp -fopenmp-targets=x86_64-pc-linux-gnu -O1"]),
             runtime: None,
+            since: 15,
+            is_openmp: true,
             needs_gpu_code: false,
             expected: &["value 11"],
+        },
+        Kind {
+            name: "openmp-gpu",
+            title: "OpenMP on GPUs",
+            source: "releases/openmp-gpu.c",
+            options: [
+                words(&["-x c -fopenmp --offload-arch=sm_80 -foffload-lto -nogpulib -Wno-unknown-cuda-version -O1"]),
+                vec![format!("--cuda-path={}", cuda.display())],
+            ]
+            .concat(),
+            runtime: Some("releases/openmp-runtime.c"),
+            // The first that knows ompx_bare. Other kernels need the device runtime of their release, which no package has.
+            since: 19,
+            is_openmp: true,
+            needs_gpu_code: false,
+            expected: &["image 0 is ELF", "entry variable", "launch of __omp_offloading_"],
         },
     ]
 }
@@ -115,8 +141,9 @@ impl Place<'_> {
         command.args(["first.o", "second.o", "-o", "app"]);
         match openmp {
             Some(libraries) => command.arg("-L").arg(libraries).args(["-lomptarget", "-lomp"]),
-            None => command.arg("runtime.o"),
+            None => &mut command,
         };
+        command.args(kind.runtime.map(|_| "runtime.o"));
         let (status, output) = progress.status(&mut command)?;
         if !status.success() {
             let rejected = output.lines().find_map(|line| line.strip_prefix("clang-linker-wrapper: error: "));

@@ -1,6 +1,7 @@
 // What concerns the whole process: LLVM's own command line, memory and streams. Declared in process.rs.
 
 #include "llvm/ADT/Statistic.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/Timer.h"
@@ -33,6 +34,17 @@ extern "C" bool fatlink_parse_llvm_options(int count, const char *const *words) 
   llvm::outs();
   std::atexit(forgetClosedPipe);
   return llvm::cl::ParseCommandLineOptions(count, words, "", &llvm::errs());
+}
+
+// LLVM 23.1.1 compiles an atomic addition of floats to a loop, as the instruction flushes denormal numbers. 23.1.4 has this option on, and
+// releases before 23 use the instruction. The user's own options may still turn it off.
+extern "C" void fatlink_allow_flushing_atomics() {
+#if LLVM_VERSION_MAJOR >= 23
+  auto &options = llvm::cl::getRegisteredOptions();
+  auto found = options.find("nvptx-allow-ftz-atomics");
+  if (found != options.end())
+    static_cast<llvm::cl::opt<bool> *>(found->second)->setInitialValue(true);
+#endif
 }
 
 static void (*reportOutOfMemory)();

@@ -10,6 +10,7 @@ use super::constructors::initialize_amdgpu;
 use super::{remarks, take_message};
 
 unsafe extern "C" {
+    fn fatlink_allow_flushing_atomics();
     fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
     fn fatlink_on_out_of_memory(report: extern "C" fn());
     fn fatlink_forget_stream_errors();
@@ -23,6 +24,8 @@ pub fn initialize() {
     ONCE.call_once(|| {
         let config = InitializationConfig { asm_parser: false, disassembler: false, ..Default::default() };
         Target::initialize_nvptx(&InitializationConfig { machine_code: true, ..config });
+        // SAFETY: LLVM's options are registered by constructors that have run, and nothing reads this one before a module is compiled.
+        unsafe { fatlink_allow_flushing_atomics() };
         // The registration object is host code, and OpenMP device code may be, with inline assembly in it.
         Target::initialize_x86(&InitializationConfig { disassembler: false, ..Default::default() });
     });

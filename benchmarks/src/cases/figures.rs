@@ -89,7 +89,6 @@ impl Figures<'_> {
                 comparison.all_spills.1,
             );
             list(&mut text, "more spills", &comparison.more_spills);
-            list(&mut text, "other registers", &comparison.other_registers);
             let names = |names: &[String]| names.iter().map(|name| (name.clone(), 1, 0)).collect::<Vec<_>>();
             list(&mut text, "only in ours", &names(&comparison.only_ours));
             list(&mut text, "only in the peer's", &names(&comparison.only_theirs));

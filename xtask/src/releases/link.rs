@@ -96,9 +96,11 @@ pub fn kinds(cuda: &Path) -> [Kind; 5] {
         Kind {
             name: "openmp-gpu",
             title: "OpenMP on GPUs",
-            source: "releases/openmp-gpu.c",
+            source: "releases/openmp.c",
             options: [
-                words(&["-x c -fopenmp --offload-arch=sm_80 -foffload-lto -nogpulib -Wno-unknown-cuda-version -O1"]),
+                words(&[
+                    "-x c -DBARE -fopenmp --offload-arch=sm_80 -foffload-lto -nogpulib -Wno-unknown-cuda-version -O1",
+                ]),
                 vec![format!("--cuda-path={}", cuda.display())],
             ]
             .concat(),

@@ -5,7 +5,8 @@
         --side fatlink-22="clang++ -B dist/bin" --side fatlink-23="clang++ -B dist-llvm-23/bin" --side peer-23=clang++-23
     python3 OUT/times.py       # on a machine with a GPU of sm_90
 
-Each side names the command that links; the last one is the peer of the others. The clone has to have the commit below. --objects NAME=FOLDER adds a
+Each side names the command that links; the last one is the peer of the others. The clone has to have the commit below, and what was
+compiled before is not compiled again. --objects NAME=FOLDER adds a
 program of these objects. Prints what the kernels take with each side, and each kernel that takes over two registers more than with the
 peer. times.py runs every program with each side in turn, and compares the times that it prints.
 """

@@ -15,7 +15,7 @@ NUMBER = re.compile(r"\d+\.?\d*(?:e[-+]?\d+)?")
 def times(output):
     """The numbers in lines about time, by their place."""
     lines = [line for line in output.splitlines() if re.search(r"time|\b[mu]?s\b|seconds", line, re.IGNORECASE)]
-    return {f"{re.sub(NUMBER, '#', line).strip()} [{place}]": float(number)
+    return {f"{' '.join(re.sub(NUMBER, '#', line).split())} [{place}]": float(number)
             for line in lines for place, number in enumerate(NUMBER.findall(line))}
 
 

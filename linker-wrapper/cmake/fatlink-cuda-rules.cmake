@@ -10,4 +10,5 @@ foreach(_fatlink_rule LINK_EXECUTABLE CREATE_SHARED_LIBRARY CREATE_SHARED_MODULE
 endforeach()
 
 # The compiler is identified. From now on the CUDA_ARCHITECTURES of each target say what it is compiled for.
+string(REPLACE "-B${_fatlink_clang_folder}" "" CMAKE_CUDA_FLAGS_INIT "${CMAKE_CUDA_FLAGS_INIT}")
 string(REGEX REPLACE "--offload-arch=sm_[0-9]+[af]?" "" CMAKE_CUDA_FLAGS_INIT "${CMAKE_CUDA_FLAGS_INIT}")

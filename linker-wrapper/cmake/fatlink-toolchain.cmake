@@ -28,13 +28,19 @@ endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES CMAKE_CUDA_ARCHITECTURES CMAKE_C_COMPILER CMAKE_CXX_COMPILER CMAKE_CUDA_COMPILER
   CUDAToolkit_ROOT)
 
-# CMake identifies the CUDA compiler by a program without any target of its own; this is the first of the project's.
+# CMake identifies the CUDA compiler by a program that is linked without any other flags, by LLVM's clang-linker-wrapper if clang finds one: Debian
+# has it in a package of its own. That program has no target; this is the first of the project's.
+set(CMAKE_CUDA_FLAGS_INIT "-B${_fatlink_clang_folder}")
 if(CMAKE_CUDA_ARCHITECTURES MATCHES "^([0-9]+[af]?)")
-  set(CMAKE_CUDA_FLAGS_INIT "--offload-arch=sm_${CMAKE_MATCH_1}")
+  string(APPEND CMAKE_CUDA_FLAGS_INIT " --offload-arch=sm_${CMAKE_MATCH_1}")
 endif()
 # As options of the directory, which projects add to. Many of them set CMAKE_CUDA_FLAGS and CMAKE_CUDA_FLAGS_RELEASE anew. The program by
 # which CMake identifies the compiler gets neither, so it links without the CUDA runtime, which relocatable device code needs.
 add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,Clang>:-fgpu-rdc;-foffload-lto;-Wno-unknown-cuda-version>")
+# Some projects, such as Kokkos, compile CUDA as C++, by -x cuda.
+string(CONCAT _fatlink_device_options "--start-no-unused-arguments -fgpu-rdc -foffload-lto --end-no-unused-arguments "
+  "-Wno-unknown-cuda-version")
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:${_fatlink_device_options}>")
 # What nvcc's headers have and clang's lack.
 add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,Clang>:SHELL:-include \"${CMAKE_CURRENT_LIST_DIR}/fatlink-min-max.h\">")
 # To clang 22, CUDA 13 is unknown: it takes PTX 8.8 for it, which lacks these targets.

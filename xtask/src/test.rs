@@ -19,7 +19,7 @@ use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
 use crate::step::{Progress, in_parallel, noted_step, step};
 use crate::toolchain::{Toolchain, remove_folder};
-use crate::{dist, rocm, setup};
+use crate::{debian, dist, rocm, setup};
 use programs::{LIT, TestProgram};
 use report::{Report, Summary};
 use selection::{Run, Selection, Step};
@@ -201,6 +201,17 @@ pub fn rocm(repository: &Repository) -> Result<()> {
     let mut lit = lit(&Environment::new(repository, &toolchain), &[]);
     lit.env("FATLINK_ROCM", rocm::place(&toolchain));
     step("compile and link programs with hipcc", |progress| suite(repository, progress, "rocm", lit))
+}
+
+/// Links by Bazel, which comes with Debian's Java.
+pub fn bazel(repository: &Repository) -> Result<()> {
+    let toolchain = setup::install(repository)?;
+    dist::build(repository, &toolchain, LlvmRelease::default())?;
+    let environment = Environment::new(repository, &toolchain);
+    step("link by Bazel", |progress| {
+        debian::install_for(progress, "bazel", "bazel-bootstrap")?;
+        suite(repository, progress, "bazel", lit(&environment, &[]))
+    })
 }
 
 /// Runs the lit tests in a folder beside the usual ones, with the programs in dist/.

@@ -15,8 +15,10 @@ use crate::wheels::Wheels;
 const VERSIONS: [(Wheels, bool); 3] = [
     (cmake("CMake 3.25", include_str!("../../cmake-3.25-wheels.txt"), "cmake-3.25"), false),
     (cmake("CMake 3.31", include_str!("../../cmake-3.31-wheels.txt"), "cmake-3.31"), true),
-    (cmake("CMake 4", include_str!("../../cmake-4-wheels.txt"), "cmake-4"), true),
+    (CMAKE_4, true),
 ];
+
+const CMAKE_4: Wheels = cmake("CMake 4", include_str!("../../cmake-4-wheels.txt"), "cmake-4");
 
 const NINJA: Wheels = Wheels {
     title: "Ninja",
@@ -30,6 +32,17 @@ const GENERATORS: [&str; 2] = ["Ninja", "Unix Makefiles"];
 
 const fn cmake(title: &'static str, pins: &'static str, folder: &'static str) -> Wheels {
     Wheels { title, pins, folder, proof: "cmake/data/bin/cmake", platform: None }
+}
+
+/// Installs CMake 4 and Ninja, and returns their folders, for `PATH`.
+pub fn install_newest(toolchain: &Toolchain) -> Result<[PathBuf; 2]> {
+    let folder = |wheels: &Wheels| {
+        wheels.install(toolchain)?;
+        let mut program = wheels.place(toolchain).join(wheels.proof);
+        program.pop();
+        Ok(program)
+    };
+    Ok([folder(&CMAKE_4)?, folder(&NINJA)?])
 }
 
 /// One build.

@@ -9,8 +9,10 @@ use super::{Checker, stress};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::llvm_source::{LLVM_22, LLVM_23};
+use crate::package_test::cmake::install_newest;
 use crate::repository::Repository;
 use crate::step::{Progress, step};
+use crate::toolchain::Toolchain;
 use crate::{browser, package_test, releases, setup, upstream};
 
 /// Runs every step, whatever failed before, and returns whether all passed.
@@ -23,6 +25,9 @@ pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
     report.step("tests under load", || passed(stress::run(repository, selection)?));
     report.step("large programs", || super::big(repository));
     report.step("programs of hipcc", || super::rocm(repository));
+    report.step("Bazel", || super::bazel(repository));
+    let title = "public projects";
+    report.step(title, || step(title, |progress| projects(&checker, &toolchain, progress)));
     let title = "options of ld.lld's LTO";
     report.step(title, || step(title, |progress| linker_options(&checker, progress)));
     let title = "planted losses";
@@ -60,6 +65,17 @@ fn equal_links(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
     let mut python = script(checker, "benchmarks/equal_links.py");
     python.arg("--dist").arg(checker.repository.dist());
     progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("equal links give different programs"))
+}
+
+/// Clones stay, and so do what was built and the script that runs it on a GPU.
+fn projects(checker: &Checker<'_>, toolchain: &Toolchain, progress: &Progress) -> Result<()> {
+    let mut python = script(checker, "benchmarks/public/projects.py");
+    for folder in install_newest(toolchain)? {
+        python.arg("--tools").arg(folder);
+    }
+    python.arg("--dist").arg(checker.repository.dist()).arg("--cuda").arg(toolchain.cuda());
+    python.arg("--clones").arg(checker.repository.target.join("clones"));
+    progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("public projects fail"))
 }
 
 /// A script that compares the programs in dist/, which the step of the large programs builds, with LLVM's.

@@ -136,6 +136,9 @@ pub enum Subcommand {
         /// Take dist/ as it is
         #[arg(long)]
         no_build: bool,
+        /// Also a container image with clang and CUDA, of Debian 12; as root
+        #[arg(long)]
+        image: bool,
     },
 }
 

@@ -89,9 +89,9 @@ pub fn mirrors(progress: &Progress) -> Result<Vec<String>> {
     mirrors_of(progress, "Label: Debian")
 }
 
-/// The same with those of its security archive.
-pub fn source_mirrors(progress: &Progress) -> Result<Vec<String>> {
-    Ok([mirrors(progress)?, mirrors_of(progress, "Label: Debian-Security").unwrap_or_default()].concat())
+/// The mirrors of Debian's security archive.
+pub fn security_mirrors(progress: &Progress) -> Result<Vec<String>> {
+    mirrors_of(progress, "Label: Debian-Security")
 }
 
 fn mirrors_of(progress: &Progress, label: &str) -> Result<Vec<String>> {

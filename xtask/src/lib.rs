@@ -9,6 +9,7 @@ mod apt;
 mod arguments;
 mod bench;
 pub mod browser;
+mod chroot;
 pub mod cuda;
 pub mod cuda_release;
 mod debian;
@@ -87,7 +88,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Dist { archive, aarch64: true, .. } => dist::aarch64::run(repository, *archive)?,
         Subcommand::Dist { archive, llvm, .. } => dist::run(repository, *archive, *llvm)?,
         Subcommand::Docs => docs::run(repository)?,
-        Subcommand::Package { no_build } => package::run(repository, *no_build)?,
+        Subcommand::Package { no_build, image } => package::run(repository, *no_build, *image)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -107,7 +107,8 @@ pub fn install(toolchain: &Toolchain, release: &Release, part: &Part) -> Result<
 }
 
 fn unpack(progress: &Progress, folder: &Path, release: &Release, part: &Part) -> Result<()> {
-    let apt = Apt::new(&folder.join("apt"), &sources(&debian::source_mirrors(progress)?), "amd64")?;
+    let mirrors = [debian::mirrors(progress)?, debian::security_mirrors(progress).unwrap_or_default()].concat();
+    let apt = Apt::new(&folder.join("apt"), &sources(&mirrors), "amd64")?;
     // Not every mirror has every suite: what counts is whether the archive comes.
     let updated = progress.run(apt.get().arg("update"));
     let listing = progress.run(apt.cache().args(["showsrc", "--only-source", release.package])).unwrap_or_default();

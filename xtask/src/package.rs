@@ -4,6 +4,7 @@
 //! nothing in it needs a newer glibc than the packages promise.
 
 mod deb;
+mod image;
 mod prefix;
 mod symbol_versions;
 mod wheel;
@@ -34,7 +35,7 @@ pub struct Packages {
 }
 
 /// Builds dist/, unless it is to be taken as it is, and writes all packages of it into the target folder.
-pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
+pub fn run(repository: &Repository, is_built: bool, with_image: bool) -> Result<()> {
     let toolchain = setup::install(repository)?;
     if !is_built {
         dist::build(repository, &toolchain, LlvmRelease::default())?;
@@ -43,6 +44,9 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     let folder = output_folder(repository)?;
     for package in [deb::path(&folder), deb::static_path(&folder), wheel::path(&folder)] {
         println!("  {}", package.display());
+    }
+    if with_image {
+        println!("  {}", image::write(repository, &toolchain, &deb::path(&folder))?.display());
     }
     Ok(())
 }

@@ -4,8 +4,7 @@
 //! removed; then nothing of them may be left. The CMake package builds the sample with three versions of CMake and two generators, and
 //! mypy compares the Python module with its types. The default run leaves this out: it needs root, the network and ten minutes.
 
-mod chroot;
-mod cmake;
+pub mod cmake;
 mod install;
 mod leftovers;
 mod python;
@@ -13,6 +12,7 @@ mod sample;
 
 use std::process::Command;
 
+use crate::chroot::Chroot;
 use crate::debian;
 use crate::failure::{Failure, Result};
 use crate::llvm_release::LlvmRelease;
@@ -21,11 +21,13 @@ use crate::repository::Repository;
 use crate::step::{Progress, noted_step, step};
 use crate::{dist, setup};
 
-use chroot::Chroot;
 use install::{Form, ofs};
 
 /// The systems, the oldest first: dist/ is linked against its C library.
 const SYSTEMS: [(&str, &str); 2] = [("bullseye", "Debian 11"), ("bookworm", "Debian 12")];
+
+/// What links programs there, and what a Python wheel is installed with.
+const PACKAGES: &str = "g++,python3,python3-venv";
 
 /// Builds dist/ and its packages, unless they are to be taken as they are, and stops at the first step that fails.
 pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
@@ -38,7 +40,7 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     let mut passed = 0;
     for (suite, name) in SYSTEMS {
         let chroot = step(&format!("{name}: the system, by debootstrap"), |progress| {
-            Chroot::install(repository, progress, suite)
+            Chroot::install(progress, repository.target.join("package-test").join(suite), suite, PACKAGES)
         })?;
         step(&format!("{name}: compile the sample for it, copy CUDA's tools"), |progress| {
             sample::prepare(repository, &toolchain, progress, &chroot)

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::chroot::Chroot;
+use crate::chroot::Chroot;
 use crate::failure::{Failure, Result};
 use crate::package::{Packages, STATIC};
 use crate::repository::{copy_file, create_folder};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::chroot::Chroot;
+use crate::chroot::Chroot;
 use crate::failure::{Failure, Result};
 
 /// What a system has of its own, and what dpkg and apt write about all packages.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::chroot::Chroot;
 use super::install::Form;
+use crate::chroot::Chroot;
 use crate::demo;
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, copy_file, create_folder};
@@ -63,7 +63,7 @@ fn object(source: &str) -> String {
 pub fn link_and_explain(progress: &Progress, chroot: &Chroot, form: &Form<'_>) -> Result<()> {
     let all = demo::CUDA.sources.iter().chain(demo::CUDA.host_sources).chain(demo::CUDA.library_sources);
     let mut gcc = chroot.command("g++");
-    gcc.arg("-B").arg(form.gcc).args(all.map(|source| object(source)));
+    gcc.env("CUDA_PATH", CUDA).arg("-B").arg(form.gcc).args(all.map(|source| object(source)));
     gcc.args([&format!("-L{CUDA}/lib"), "-lcudart_static", "-ldl", "-lrt", "-lpthread", "-o", PROGRAM]);
     progress.run(&mut gcc)?;
     let program = |name: &str| -> PathBuf { Path::new(form.programs).join(name) };

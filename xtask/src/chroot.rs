@@ -1,4 +1,4 @@
-//! A system of its own in a folder, made by debootstrap and kept from run to run.
+//! A system of its own in a folder, made by debootstrap.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,9 @@ use std::process::Command;
 
 use crate::debian;
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, write_file};
+use crate::repository::write_file;
 use crate::step::Progress;
 use crate::toolchain::fresh_folder;
-
-/// What links programs there, and what a Python wheel is installed with.
-const PACKAGES: &str = "g++,python3,python3-venv";
 
 /// Inside, when it is complete.
 const STAMP: &str = "root/complete";
@@ -22,25 +19,37 @@ pub struct Chroot {
 }
 
 impl Chroot {
-    /// Makes the system of this suite, unless an earlier run did.
-    pub fn install(repository: &Repository, progress: &Progress, suite: &str) -> Result<Self> {
-        let chroot = Self { root: repository.target.join("package-test").join(suite) };
+    /// Makes the system of this suite with these packages, unless an earlier run did.
+    pub fn install(progress: &Progress, root: PathBuf, suite: &str, packages: &str) -> Result<Self> {
+        let chroot = Self { root };
         let stamp = chroot.path(STAMP);
-        if std::fs::read_to_string(&stamp).is_ok_and(|text| text == PACKAGES) {
+        if std::fs::read_to_string(&stamp).is_ok_and(|text| text == packages) {
             return Ok(chroot);
         }
+        chroot.make(progress, suite, packages)?;
+        write_file(&stamp, packages)?;
+        Ok(chroot)
+    }
+
+    /// Makes the system of this suite with these packages, without a note of what it is.
+    pub fn new(progress: &Progress, root: PathBuf, suite: &str, packages: &str) -> Result<Self> {
+        let chroot = Self { root };
+        chroot.make(progress, suite, packages)?;
+        Ok(chroot)
+    }
+
+    fn make(&self, progress: &Progress, suite: &str, packages: &str) -> Result<()> {
         debian::install_for(progress, "debootstrap", "debootstrap")?;
-        fresh_folder(&chroot.root)?;
+        fresh_folder(&self.root)?;
         let mirrors = debian::mirrors(progress)?;
         let mut debootstrap = Command::new("debootstrap");
-        debootstrap.arg("--variant=minbase").arg(format!("--include={PACKAGES}")).arg(suite).arg(&chroot.root);
+        debootstrap.arg("--variant=minbase").arg(format!("--include={packages}")).arg(suite).arg(&self.root);
         debootstrap.args(mirrors.first()).env("LC_ALL", "C.UTF-8");
         progress.run(&mut debootstrap).map_err(|failure| {
             let message = format!("debootstrap failed (it needs root and Debian's mirror): {}", failure.tool_error());
             Failure { message, output: failure.output }
         })?;
-        write_file(&stamp, PACKAGES)?;
-        Ok(chroot)
+        Ok(())
     }
 
     /// Has the next run make the system again, because this one's is not as it should be.
@@ -71,7 +80,6 @@ impl Chroot {
             ("LC_ALL", "C.UTF-8"),
             ("HOME", "/root"),
             ("DEBIAN_FRONTEND", "noninteractive"),
-            ("CUDA_PATH", super::sample::CUDA),
             // Python's own modules would get files beside them.
             ("PYTHONDONTWRITEBYTECODE", "1"),
         ]);

@@ -46,7 +46,7 @@ pub fn run(repository: &Repository, is_built: bool, with_image: bool) -> Result<
         println!("  {}", package.display());
     }
     if with_image {
-        println!("  {}", image::write(repository, &toolchain, &deb::path(&folder))?.display());
+        println!("  {}", image::write(repository, &toolchain, &deb::path(&folder), &folder)?.display());
     }
     Ok(())
 }

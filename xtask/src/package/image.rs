@@ -26,8 +26,8 @@ const CUDA: &str = "/usr/local/cuda";
 const PATH: &str =
     "/usr/lib/llvm-22/bin:/usr/local/cuda/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Writes the image with this Debian package into a folder of its own, and returns its path.
-pub fn write(repository: &Repository, toolchain: &Toolchain, deb: &Path) -> Result<PathBuf> {
+/// Writes the image with this Debian package, and returns its path.
+pub fn write(repository: &Repository, toolchain: &Toolchain, deb: &Path, folder: &Path) -> Result<PathBuf> {
     let work = repository.target.join("image");
     fresh_folder(&work)?;
     let chroot = step("Debian 12 with clang, by debootstrap", |progress| system(progress, work.join("root")))?;
@@ -43,9 +43,9 @@ pub fn write(repository: &Repository, toolchain: &Toolchain, deb: &Path) -> Resu
         fresh_folder(&chroot.path("var/lib/apt/lists"))
     })?;
     step("build the sample in it", |progress| build_sample(repository, progress, &chroot))?;
-    let image = work.join(format!("fatlink-{VERSION}-image.tar"));
+    let image = folder.join(format!("fatlink-{VERSION}-image.tar"));
     step("write the image", |progress| pack(progress, &work, &chroot, &image))?;
-    remove_folder(chroot.root())?;
+    remove_folder(&work)?;
     Ok(image)
 }
 
@@ -93,7 +93,6 @@ fn pack(progress: &Progress, work: &Path, chroot: &Chroot, image: &Path) -> Resu
     let environment = ["--config.env", &path, "--config.env", &cuda];
     progress.run(umoci(&["config", "--image", &name, "--config.cmd", "bash"]).args(environment))?;
     progress.run(umoci(&["gc", "--layout"]).arg(&layout))?;
-    progress
-        .run(Command::new("tar").arg("--create").arg("--file").arg(image).arg("--directory").arg(&layout).arg("."))?;
-    remove_folder(&layout)
+    let mut tar = Command::new("tar");
+    progress.run(tar.arg("--create").arg("--file").arg(image).arg("--directory").arg(&layout).arg(".")).map(drop)
 }

@@ -128,6 +128,9 @@ pub enum Subcommand {
         /// Build programs that run on AArch64, with LLVM 23, into dist-aarch64/
         #[arg(long, conflicts_with = "llvm")]
         aarch64: bool,
+        /// Also write a Python wheel into the target folder for AArch64; `cargo xtask package` writes that for x86-64
+        #[arg(long, requires = "aarch64")]
+        wheel: bool,
     },
     /// Build docs/ as a book with mdbook, which cargo installs
     Docs,

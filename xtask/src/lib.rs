@@ -85,7 +85,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Roundtrip => roundtrip::run(repository)?,
         Subcommand::UpstreamTests { programs: true, .. } => upstream::programs::run(repository)?,
         Subcommand::UpstreamTests { llvm, tests, .. } => upstream::run(repository, llvm, tests.as_deref())?,
-        Subcommand::Dist { archive, aarch64: true, .. } => dist::aarch64::run(repository, *archive)?,
+        Subcommand::Dist { archive, aarch64: true, wheel, .. } => dist::aarch64::run(repository, *archive, *wheel)?,
         Subcommand::Dist { archive, llvm, .. } => dist::run(repository, *archive, *llvm)?,
         Subcommand::Docs => docs::run(repository)?,
         Subcommand::Package { no_build, image } => package::run(repository, *no_build, *image)?,

@@ -7,7 +7,7 @@ mod deb;
 mod image;
 mod prefix;
 mod symbol_versions;
-mod wheel;
+pub mod wheel;
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub fn run(repository: &Repository, is_built: bool, with_image: bool) -> Result<
     }
     write_all(repository, &toolchain)?;
     let folder = output_folder(repository)?;
-    for package in [deb::path(&folder), deb::static_path(&folder), wheel::path(&folder)] {
+    for package in [deb::path(&folder), deb::static_path(&folder), wheel::path(repository, &folder)] {
         println!("  {}", package.display());
     }
     if with_image {
@@ -81,7 +81,7 @@ fn write_checksums(repository: &Repository, progress: &Progress, folder: &Path) 
     for from in &archives {
         copy_file(from, &folder.join(file_name(from)))?;
     }
-    let packages = [deb::path(folder), deb::static_path(folder), wheel::path(folder)];
+    let packages = [deb::path(folder), deb::static_path(folder), wheel::path(repository, folder)];
     let files = archives.iter().chain(&packages).map(file_name).chain([PathBuf::from(sbom_name())]);
     let files: Vec<PathBuf> = files.collect();
     write(&folder.join(archive::CHECKSUMS), archive::sha256(progress, &files, folder)?)
@@ -92,7 +92,7 @@ pub fn find(repository: &Repository) -> Result<Packages> {
     let folder = output_folder(repository)?;
     let packages = Packages {
         debs: [deb::path(&folder), deb::static_path(&folder)],
-        wheel: wheel::path(&folder),
+        wheel: wheel::path(repository, &folder),
         archives: archive::paths(repository),
     };
     for path in packages.debs.iter().chain([&packages.wheel]).chain(&packages.archives) {

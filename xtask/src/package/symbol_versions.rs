@@ -12,7 +12,7 @@ use crate::toolchain::LLVM;
 pub const GLIBC: (u32, u32) = (2, 31);
 
 /// Libraries that every system with glibc has, and gcc's, which its C++ compiler needs.
-const SYSTEM: [&str; 8] = [
+const SYSTEM: [&str; 9] = [
     "libc.so.6",
     "libm.so.6",
     "libdl.so.2",
@@ -20,6 +20,7 @@ const SYSTEM: [&str; 8] = [
     "librt.so.1",
     "libutil.so.1",
     "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
     "libgcc_s.so.1",
 ];
 

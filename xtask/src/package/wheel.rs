@@ -31,9 +31,9 @@ data = \"fatlink.data\"
 manifest-path = \"../../offload-bundle/python/Cargo.toml\"
 ";
 
-/// The wheel in this folder.
-pub fn path(folder: &Path) -> PathBuf {
-    folder.join(format!("fatlink-{VERSION}-cp39-abi3-{}_x86_64.whl", tag()))
+/// The wheel for the machine of this dist/, in this folder.
+pub fn path(repository: &Repository, folder: &Path) -> PathBuf {
+    folder.join(format!("fatlink-{VERSION}-cp39-abi3-{}_{}.whl", tag(), repository.machine))
 }
 
 /// What the wheel promises about the C library that it needs.
@@ -41,13 +41,28 @@ fn tag() -> String {
     format!("manylinux_{}_{}", symbol_versions::GLIBC.0, symbol_versions::GLIBC.1)
 }
 
-/// Writes the wheel into the folder.
+/// Compiles what the wheel has beside dist/, and writes it into the folder.
 pub fn write_wheel(repository: &Repository, toolchain: &Toolchain, progress: &Progress, folder: &Path) -> Result<()> {
     dist::compile(repository, toolchain, progress, &["launcher"])?;
+    let launcher = repository.target.join("release/launcher");
+    write_with(repository, toolchain, progress, folder, &launcher, |maturin| {
+        maturin.env_remove("CARGO_BUILD_TARGET").env("CARGO_ENCODED_RUSTFLAGS", dist::rustflags(toolchain));
+    })
+}
+
+/// Writes the wheel of this dist/ into the folder. The caller says how maturin compiles the module.
+pub fn write_with(
+    repository: &Repository,
+    toolchain: &Toolchain,
+    progress: &Progress,
+    folder: &Path,
+    launcher: &Path,
+    for_machine: impl FnOnce(&mut Command),
+) -> Result<()> {
     // Relative to `offload-bundle/python`, it has to lie at this depth; `CARGO_TARGET_DIR` may be anywhere.
     let work = repository.root.join("target/package-wheel");
     fresh_folder(&work)?;
-    lay_out(repository, progress, &work)?;
+    lay_out(repository, progress, &work, launcher)?;
     let mut maturin = Command::new(MATURIN.place(toolchain).join("bin/maturin"));
     maturin.current_dir(&work).args(["build", "--release", "--locked", "--auditwheel=check"]);
     maturin
@@ -57,25 +72,24 @@ pub fn write_wheel(repository: &Repository, toolchain: &Toolchain, progress: &Pr
         .arg("--target-dir")
         .arg(&repository.target);
     // One library for all versions of Python: that of the builder does not matter, and need not exist.
-    maturin.args(["--interpreter", "python3.9"]).env_remove("CARGO_BUILD_TARGET");
-    maturin.env("CARGO_ENCODED_RUSTFLAGS", dist::rustflags(toolchain));
+    for_machine(maturin.args(["--interpreter", "python3.9"]));
     progress.run(&mut maturin).map_err(|failure| failure.led_by("maturin failed"))?;
     // maturin reads the symbols of the module alone.
-    symbol_versions::check_file(progress, &repository.target.join("release/launcher"))?;
-    match path(folder) {
+    symbol_versions::check_file(progress, launcher)?;
+    match path(repository, folder) {
         wheel if wheel.is_file() => Ok(()),
         wheel => Err(Failure::new(format!("maturin has not written {}", wheel.display()))),
     }
 }
 
-fn lay_out(repository: &Repository, progress: &Progress, work: &Path) -> Result<()> {
+fn lay_out(repository: &Repository, progress: &Progress, work: &Path, launcher: &Path) -> Result<()> {
     let (dist, sources) = (repository.dist(), repository.root.join("offload-bundle/python"));
     let data = work.join("fatlink.data");
     for Placed { from, to } in [prefix::programs(&dist), prefix::cmake(&dist)?, prefix::pages(&dist)?].concat() {
         copy_file(&from, &data.join(scheme(&to)))?;
     }
     for (place, _) in prefix::names() {
-        copy_file(&repository.target.join("release/launcher"), &data.join(scheme(Path::new(&place))))?;
+        copy_file(launcher, &data.join(scheme(Path::new(&place))))?;
     }
     write(&data.join(scheme(Path::new(prefix::README.0))), prefix::README.1)?;
     for name in ["__init__.py", "_link.py", "_fatlink.pyi", "py.typed"] {

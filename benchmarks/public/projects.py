@@ -77,6 +77,7 @@ class Projects:
         """A tree of the project's commit, with its edits, made from the clone."""
         project, folder, log = self.table[name], self.out / name / "source", self.out / name / "log"
         clone = self.clones / name
+        folder.parent.mkdir(exist_ok=True)
         if not clone.exists():
             self.clones.mkdir(parents=True, exist_ok=True)
             run("git", "clone", "--quiet", "--filter=blob:none", "--no-checkout", project["url"], clone, folder=self.clones, log=log)
@@ -85,7 +86,6 @@ class Projects:
         run("git", "-c", "advice.detachedHead=false", "checkout", "--quiet", project["commit"], folder=folder, log=log)
         for place, other in project.get("submodules", {}).items():
             shutil.rmtree(folder / place, ignore_errors=True)
-            (self.out / other).mkdir(exist_ok=True)
             shutil.move(self.source(other), folder / place)
         for edit in project.get("edits", []):
             file = folder / edit["file"]

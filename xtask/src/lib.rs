@@ -85,7 +85,12 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Roundtrip => roundtrip::run(repository)?,
         Subcommand::UpstreamTests { programs: true, .. } => upstream::programs::run(repository)?,
         Subcommand::UpstreamTests { llvm, tests, .. } => upstream::run(repository, llvm, tests.as_deref())?,
-        Subcommand::Dist { archive, aarch64: true, wheel, .. } => dist::aarch64::run(repository, *archive, *wheel)?,
+        Subcommand::Dist { archive, aarch64: true, wheel, .. } => {
+            dist::aarch64::run(repository, *archive)?;
+            if *wheel {
+                package::wheel::write_for_aarch64(repository)?;
+            }
+        }
         Subcommand::Dist { archive, llvm, .. } => dist::run(repository, *archive, *llvm)?,
         Subcommand::Docs => docs::run(repository)?,
         Subcommand::Package { no_build, image } => package::run(repository, *no_build, *image)?,

@@ -2,20 +2,20 @@
 //!
 //! LLVM is that of PyPI's packages, which has 23. The programs run under qemu here, which writes their pages.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::{DISTRIBUTORS, FATLINK, PROGRAMS, archive, flags_of, lay_out_built, library, run_cargo};
 use crate::failure::{Failure, Result};
 use crate::llvm_release::LlvmRelease;
-use crate::package::wheel;
 use crate::repository::Repository;
-use crate::step::step;
+use crate::step::{Progress, step};
 use crate::toolchain::Toolchain;
 use crate::wheels::Wheels;
 use crate::{debian, setup, sysroot};
 
 /// As Rust names it.
-const TARGET: &str = "aarch64-unknown-linux-gnu";
+pub const TARGET: &str = "aarch64-unknown-linux-gnu";
 
 const LLVM: Wheels = Wheels {
     title: "LLVM 23 for AArch64",
@@ -25,8 +25,8 @@ const LLVM: Wheels = Wheels {
     platform: Some("manylinux_2_28_aarch64"),
 };
 
-/// Installs what is missing, builds and lays out, and writes the archive and the wheel if they are wanted.
-pub fn run(repository: &Repository, with_archive: bool, with_wheel: bool) -> Result<()> {
+/// Installs what is missing, builds and lays out, and writes the archive if that is wanted.
+pub fn run(repository: &Repository, with_archive: bool) -> Result<()> {
     let toolchain = setup::install(repository)?;
     install(&toolchain)?;
     let ours = repository.for_machine("aarch64");
@@ -49,23 +49,14 @@ pub fn run(repository: &Repository, with_archive: bool, with_wheel: bool) -> Res
         super::pages::write_of_distributors(&ours, progress)?;
         library::lay_out(&ours, &toolchain, progress, &built, &sysroot::AARCH64)
     })?;
-    if with_archive {
-        archive::write(&ours)?;
-    }
-    if with_wheel { write_wheel(repository, &ours, &toolchain) } else { Ok(()) }
+    if with_archive { archive::write(&ours) } else { Ok(()) }
 }
 
-fn write_wheel(repository: &Repository, ours: &Repository, toolchain: &Toolchain) -> Result<()> {
-    wheel::MATURIN.install(toolchain)?;
-    step("write the Python wheel for AArch64", |progress| {
-        run_cargo(progress, build(repository, ours, toolchain).arg("--package=launcher"))?;
-        let launcher = ours.target.join(TARGET).join("release/launcher");
-        wheel::write_with(ours, toolchain, progress, &ours.target, &launcher, |maturin| {
-            compile_for(maturin.args(["--target", TARGET]), toolchain);
-        })
-    })?;
-    println!("  {}", wheel::path(ours, &ours.target).display());
-    Ok(())
+/// Compiles a package whose program is not in dist-aarch64/, and returns that program.
+pub fn compile(repository: &Repository, toolchain: &Toolchain, progress: &Progress, package: &str) -> Result<PathBuf> {
+    let ours = repository.for_machine("aarch64");
+    run_cargo(progress, build(repository, &ours, toolchain).arg(format!("--package={package}")))?;
+    Ok(ours.target.join(TARGET).join("release").join(package))
 }
 
 /// Installs Rust's library, a C++ compiler, LLVM's libraries and Debian's C library for AArch64.
@@ -89,7 +80,7 @@ fn build(repository: &Repository, ours: &Repository, toolchain: &Toolchain) -> C
 }
 
 /// Tells cargo the tools for AArch64.
-fn compile_for(cargo: &mut Command, toolchain: &Toolchain) {
+pub fn compile_for(cargo: &mut Command, toolchain: &Toolchain) {
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags_of(sysroot::AARCH64.linker(toolchain)));
     for (variable, tool) in [("CC", "gcc"), ("CXX", "g++"), ("AR", "ar")] {
         cargo.env(format!("{variable}_{}", TARGET.replace('-', "_")), format!("aarch64-linux-gnu-{tool}"));

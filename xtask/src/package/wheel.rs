@@ -8,10 +8,10 @@ use std::process::Command;
 
 use super::prefix::{self, Placed};
 use super::{VERSION, symbol_versions, write};
-use crate::dist::{self, licenses};
+use crate::dist::{self, aarch64, licenses};
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, copy_file, read_text};
-use crate::step::Progress;
+use crate::step::{Progress, step};
 use crate::toolchain::{Toolchain, fresh_folder};
 use crate::wheels::Wheels;
 
@@ -50,8 +50,23 @@ pub fn write_wheel(repository: &Repository, toolchain: &Toolchain, progress: &Pr
     })
 }
 
+/// Writes the wheel of `dist-aarch64/` into the target folder for AArch64.
+pub fn write_for_aarch64(repository: &Repository) -> Result<()> {
+    let toolchain = Toolchain::locate(repository)?;
+    MATURIN.install(&toolchain)?;
+    let ours = repository.for_machine("aarch64");
+    step("write the Python wheel for AArch64", |progress| {
+        let launcher = aarch64::compile(repository, &toolchain, progress, "launcher")?;
+        write_with(&ours, &toolchain, progress, &ours.target, &launcher, |maturin| {
+            aarch64::compile_for(maturin.args(["--target", aarch64::TARGET]), &toolchain);
+        })
+    })?;
+    println!("  {}", path(&ours, &ours.target).display());
+    Ok(())
+}
+
 /// Writes the wheel of this dist/ into the folder. The caller says how maturin compiles the module.
-pub fn write_with(
+fn write_with(
     repository: &Repository,
     toolchain: &Toolchain,
     progress: &Progress,

@@ -5,7 +5,7 @@
     OUT/run.sh       # on a machine with a GPU of sm_90
 
 projects.toml has the projects, their commits, and what each needs. What is not in CLONES is cloned into it, and CLONES is not changed otherwise.
-Needs CMake from 3.28 on, Ninja, and Debian's nlohmann-json3-dev. CUDA's libraries come from PyPI, if the toolkit has none.
+Needs CMake from 3.28 on and Ninja. CUDA's libraries come from PyPI, if the toolkit has none.
 
 The programs, with the libraries of their projects, have to pass `offload-bundle check` for sm_90: they have the code of every kernel that they
 register. run.sh says which of them succeed.
@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 # A library that is only there to show that a toolkit has CUDA's libraries.
 LIBRARY = "libcublas.so"
 # Of the driver, for links on machines without one.
-STUB = "lib/stubs/libcuda.so"
+STUB = "lib64/stubs/libcuda.so"
 
 
 def run(*words, folder, log):
@@ -41,7 +41,7 @@ def run(*words, folder, log):
 
 def toolkit(cuda: Path, out: Path) -> Path:
     """A tree with CUDA's libraries, its driver's stub, and everything of the toolkit."""
-    if (cuda / "lib64" / LIBRARY).exists() and (cuda / "lib64/stubs/libcuda.so").exists():
+    if (cuda / "lib64" / LIBRARY).exists() and (cuda / STUB).exists():
         return cuda
     out, tree, wheels = out.absolute(), out.absolute() / "toolkit", out.absolute() / "wheels"
     if (tree / STUB).exists():

@@ -143,6 +143,8 @@ class Projects:
             project = self.table[name]
             for file in project.get("files", []):
                 shutil.copy(self.out / name / "source" / file, self.out / "programs" / name)
+            for file, text in project.get("inputs", {}).items():
+                (self.out / "programs" / name / file).write_text(text)
             arguments = project.get("arguments", {})
             for program in (Path(program).name for program in project["programs"]):
                 words = arguments.get(program, "").format(here=name)

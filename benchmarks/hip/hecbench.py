@@ -16,7 +16,11 @@ import code_object  # noqa: E402
 
 TARGETS = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx9-4-generic"]
 PROGRAMS = ["lulesh", "rsbench", "merkle", "logan", "minimod", "easyWave", "tridiagonal", "myocyte", "srad", "keccaktreehash",
-            "qtclustering", "sw4ck", "xlqc"]
+            "qtclustering", "sw4ck", "xlqc", "miniFE"]
+# The folder of a program's Makefile that is not the program's own.
+FOLDERS = {"miniFE": "src"}
+# Variables that a Makefile needs: xlqc wants Debian's libgsl-dev.
+VARIABLES = {"xlqc": ["GSL_INC=", "GSL_LIB=-lgsl -lgslcblas"]}
 WHOLE = "-Xoffload-linker --lto-partitions=1"
 
 
@@ -29,14 +33,14 @@ def run(*words, folder, environment=None, check=True):
     return done.stdout
 
 
-def build(folder, hipcc, driver, link, again):
-    """Builds the program by its Makefile, or only links it again. Returns its path."""
+def build(folder, hipcc, driver, link, again, variables):
+    """Builds the program by its Makefile with these variables, or only links it again. Returns its path."""
     program = folder / "main"
     if again:
         program.unlink()
     targets = " ".join(f"--offload-arch={target}" for target in TARGETS)
     flags = f"{driver} -fgpu-rdc {targets}"
-    run("make", f"CC={hipcc}", "LAUNCHER=", folder=folder, environment={
+    run("make", f"CC={hipcc}", f"CXX={hipcc}", "LAUNCHER=", *variables, folder=folder, environment={
         "HIPCC_COMPILE_FLAGS_APPEND": f"{driver} -fgpu-rdc -w {targets}",
         "HIPCC_LINK_FLAGS_APPEND": f"{flags} --hip-link {link}",
     })
@@ -112,10 +116,10 @@ def main():
                 for beside in ("include", f"{name}-cuda"):
                     if (source.parent / beside).is_dir():
                         shutil.copytree(source.parent / beside, work / "src" / beside)
-                work = work / "src" / f"{name}-hip"
+                work = work / "src" / f"{name}-hip" / FOLDERS.get(name, "")
                 ways = [*places, ("ours", f"-B {arguments.dist.absolute() / folder}")]
                 for number, (way, link) in enumerate(ways):
-                    links[driver, way] = images(build(work, arguments.hipcc, option, link, number > 0), way)
+                    links[driver, way] = images(build(work, arguments.hipcc, option, link, number > 0, VARIABLES.get(name, [])), way)
             for driver in ("former", "new"):
                 theirs = [links[driver, way] for way in ("default", "whole")]
                 sentences, equal, less = compare(links[driver, "ours"], theirs)

@@ -118,22 +118,25 @@ class Projects:
         """Checks the programs of a project, which stay for run.sh, and returns how many kernels they have."""
         folder = self.out / "programs" / name
         shutil.rmtree(folder, ignore_errors=True)
-        for program in self.build(name):
-            self.keep(name, program)
+        parts = {program.name: self.keep(name, program) for program in self.build(name)}
         gate = [self.dist / "bin/offload-bundle", "check", folder, "--gpus", "sm_90", "--driver", "580", "--json"]
         done = subprocess.run(gate, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{folder} does not pass: {done.stdout}{done.stderr}")
-        return sum(file["kernels"] for file in json.loads(done.stdout)["files"])
+        kernels = {Path(file["file"]).name: file["kernels"] for file in json.loads(done.stdout)["files"]}
+        if without := [program for program, files in parts.items() if not any(kernels.get(file) for file in files)]:
+            raise RuntimeError(f"no device code is in {', '.join(without)}")
+        return sum(kernels.values())
 
-    def keep(self, name: str, program: Path):
-        """Puts a program and the libraries of its project where run.sh runs them, without what only a debugger needs."""
+    def keep(self, name: str, program: Path) -> list[str]:
+        """Puts a program and the libraries of its project where run.sh runs them, without what only a debugger needs. Returns their names."""
         folder, project = self.out / "programs" / name, self.out / name
         folder.mkdir(parents=True, exist_ok=True)
         needed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
         libraries = [Path(path) for path in re.findall(r"=> (/\S+)", needed) if Path(path).is_relative_to(project)]
         for file in [program, *libraries]:
             run("strip", "-o", folder / file.name, file, folder=self.out, log=project / "log")
+        return [program.name, *(library.name for library in libraries)]
 
     def write_runs(self, names: list[str]):
         """Writes the script that runs the programs, and puts the files beside them that they read."""

@@ -20,6 +20,11 @@ const SUITE: &str = "bookworm";
 const PACKAGES: [&str; 10] =
     ["ca-certificates", "clang-22", "cmake", "g++", "git", "libomp-22-dev", "lld-22", "llvm-22", "make", "ninja-build"];
 
+/// Where apt's package shows what a sources.list is with Debian's own archives.
+const SOURCES_EXAMPLE: &str = "usr/share/doc/apt/examples/sources.list";
+
+const SOURCES: &str = "etc/apt/sources.list";
+
 /// Where CUDA is inside.
 const CUDA: &str = "/usr/local/cuda";
 
@@ -40,7 +45,9 @@ pub fn write(repository: &Repository, toolchain: &Toolchain, deb: &Path, folder:
         let mut cp = Command::new("cp");
         progress.run(cp.args(["--recursive", "-H"]).arg(toolchain.cuda()).arg(chroot.path(CUDA)))?;
         progress.run(chroot.command("apt-get").arg("clean"))?;
-        fresh_folder(&chroot.path("var/lib/apt/lists"))
+        fresh_folder(&chroot.path("var/lib/apt/lists"))?;
+        // The mirrors of this machine may be out of reach where the image is used.
+        copy_file(&chroot.path(SOURCES_EXAMPLE), &chroot.path(SOURCES))
     })?;
     step("build the sample in it", |progress| build_sample(repository, progress, &chroot))?;
     let image = folder.join(format!("fatlink-{VERSION}-image.tar"));
@@ -57,7 +64,7 @@ fn system(progress: &Progress, root: PathBuf) -> Result<Chroot> {
     };
     let security = debian::security_mirrors(progress)?;
     let sources = lines(debian::mirrors(progress)?, SUITE) + &lines(security, &format!("{SUITE}-security"));
-    write_file(&chroot.path("etc/apt/sources.list"), sources)?;
+    write_file(&chroot.path(SOURCES), sources)?;
     progress.run(chroot.command("apt-get").arg("update"))?;
     progress.run(chroot.command("apt-get").args(["install", "--yes", "--no-install-recommends"]).args(PACKAGES))?;
     Ok(chroot)

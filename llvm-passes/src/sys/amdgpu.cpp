@@ -168,21 +168,28 @@ static bool readReached(MCContext &context, const Function &start, Registers &re
   return true;
 }
 
+// A kernel whose symbols code generation has defined.
+struct Kernel {
+  const Function *function;
+  bool callsThroughPointers;
+  // Without the functions that such calls may reach; unset for other kernels.
+  Registers registers;
+};
+
 // Replaces the registers of all functions by those of the functions that may be called through a pointer: their address is taken, or other
-// modules may take it. Passes each kernel that calls through pointers to `visit`, with its registers without those functions. Does neither if
-// code generation left out a symbol.
+// modules may take it. Passes each kernel to `visit`: one that calls through pointers with its registers without those functions, others with a
+// null pointer. Does neither if code generation left out a symbol.
 static void narrow(const Module &module, MCContext &context, Registers &functions, void *visitor,
                    void (*visit)(void *, const char *, size_t, const int64_t *)) {
   Registers most = {0, 0, 0}, found;
-  SmallVector<const Function *, 16> kernels;
+  SmallVector<Kernel, 16> kernels;
   constexpr int64_t moreThanAny = 4096;
   assume(context, moreThanAny);
   for (const Function &function : module)
     if (isKernel(function)) {
       if (!readRegisters(context, function, found))
         return;
-      if (is_contained(found, moreThanAny))
-        kernels.push_back(&function);
+      kernels.push_back({&function, is_contained(found, moreThanAny), {}});
     }
   assume(context, 0);
   for (const Function &function : module) {
@@ -193,21 +200,20 @@ static void narrow(const Module &module, MCContext &context, Registers &function
     for (size_t index = 0; index < most.size(); ++index)
       most[index] = std::max(most[index], found[index]);
   }
-  SmallVector<Registers, 16> without;
-  for (const Function *kernel : kernels) {
-    if (!readReached(context, *kernel, found))
+  for (Kernel &kernel : kernels)
+    if (kernel.callsThroughPointers && !readReached(context, *kernel.function, kernel.registers))
       return;
-    without.push_back(found);
+  for (const Kernel &kernel : kernels) {
+    const StringRef name = kernel.function->getName();
+    visit(visitor, name.data(), name.size(), kernel.callsThroughPointers ? kernel.registers.data() : nullptr);
   }
-  for (const auto &[kernel, registers] : zip(kernels, without))
-    visit(visitor, kernel->getName().data(), kernel->getName().size(), registers.data());
   functions = most;
 }
 
 // Emits an object for `read`, and stores the most vector, accumulation and scalar registers that a function needs which may be called through
 // a pointer. LLVM computes them for kernels that call unknown functions, in symbols that no object has; they live in the context of the
-// assembler, which is therefore one that outlives the passes. Passes the kernels that do so to `visit`, with their registers without those
-// functions. The object of a part of a program, and of one that calls through pointers, has the symbols with the registers of its kernels.
+// assembler, which is therefore one that outlives the passes. Passes the kernels to `visit`, those that do so with their registers without
+// those functions. The object of a part of a program, and of one that calls through pointers, has the symbols with the registers of its kernels.
 // Returns a message for LLVMDisposeMessage, or null on success.
 extern "C" char *fatlink_emit_amd_object(LLVMModuleRef rawModule, LLVMTargetMachineRef rawMachine, bool isPart,
                                          int64_t registers[3], void *reader, void (*read)(void *, const char *, size_t),

@@ -88,14 +88,15 @@ pub(crate) fn emit_amd_object(
         unsafe { (*object.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(bytes.cast(), length)) };
     }
     extern "C" fn add(kernels: *mut c_void, name: *const c_char, length: usize, registers: *const i64) {
-        // SAFETY: `kernels` is the list below, which nothing else uses during the call; the name and the three numbers are alive during it.
+        // SAFETY: `kernels` is the list below, which nothing else uses during the call; the name and the three numbers, if there are any, are
+        // alive during it.
         unsafe {
-            let registers = counted([*registers, *registers.add(1), *registers.add(2)]);
-            (*kernels.cast::<Vec<(String, Registers)>>()).push((copy_text(name, length), registers));
+            let registers = registers.cast::<[i64; 3]>().as_ref().map(|registers| counted(*registers));
+            (*kernels.cast::<Vec<(String, Option<Registers>)>>()).push((copy_text(name, length), registers));
         }
     }
     let mut object: Vec<u8> = Vec::new();
-    let mut kernels: Vec<(String, Registers)> = Vec::new();
+    let mut kernels: Vec<(String, Option<Registers>)> = Vec::new();
     let mut registers = [0_i64; 3];
     let (module, machine) = (module.as_mut_ptr(), machine.as_mut_ptr());
     // SAFETY: module and machine are alive, there is room for three numbers, the callbacks fit object and list; a message is ours to free.

@@ -240,13 +240,16 @@ impl PartObject {
     ///
     /// LLVM gives them those of all functions of their object, whether their address is taken or not.
     pub fn settle(&mut self, calls: &PointerCalls) -> bool {
-        let known: BTreeMap<&str, Registers> = calls.kernels.iter().map(|(name, own)| (name.as_str(), *own)).collect();
+        let known: BTreeMap<&str, Option<Registers>> =
+            calls.kernels.iter().map(|(name, own)| (name.as_str(), *own)).collect();
         let mut changes = false;
         for kernel in &self.kernels {
             let Some(own) = kernel.registers() else { continue };
             let calls_unknown = kernel.symbols.is_some_and(|symbols| symbols.calls_unknown());
             let registers = match known.get(kernel.metadata.name.as_str()) {
-                Some(base) => kernel.with_added_sgprs(base.max(calls.functions)),
+                Some(Some(base)) => kernel.with_added_sgprs(base.max(calls.functions)),
+                // Its recursion and its stack of unknown size, if its symbols have both, are its own.
+                Some(None) => continue,
                 None if calls_unknown => own.max(kernel.with_added_sgprs(calls.functions)),
                 None => continue,
             };

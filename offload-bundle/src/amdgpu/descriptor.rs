@@ -70,11 +70,16 @@ impl Registers {
 pub struct PointerCalls {
     /// The most registers of each kind that a function needs which may be called through a pointer.
     pub functions: Registers,
-    /// The kernels that call through pointers, with what they need without those functions.
-    pub kernels: Vec<(String, Registers)>,
+    /// The kernels all of whose calls are known. One that calls through pointers has what it needs without those functions.
+    pub kernels: Vec<(String, Option<Registers>)>,
 }
 
 impl PointerCalls {
+    /// Whether a kernel is known to call through pointers.
+    pub fn has_callers(&self) -> bool {
+        self.kernels.iter().any(|(_, own)| own.is_some())
+    }
+
     /// Those of two objects of one program.
     #[must_use]
     pub fn joined(mut self, other: Self) -> Self {

@@ -90,7 +90,7 @@ fn fitted(is_whole: bool, parts: Vec<Compiled<AmdObject>>) -> Result<Objects, St
 fn whole(parts: Vec<Compiled<AmdObject>>) -> Objects {
     let calls = pointer_calls(&parts);
     let (objects, messages) = plain(parts);
-    if calls.kernels.is_empty() {
+    if !calls.has_callers() {
         return (objects, messages);
     }
     let settled = fit_together(objects.clone(), &calls).ok().filter(|fitted| fitted.changes);

@@ -168,6 +168,8 @@ static bool readReached(MCContext &context, const Function &start, Registers &re
   return true;
 }
 
+namespace {
+
 // A kernel whose symbols code generation has defined.
 struct Kernel {
   const Function *function;
@@ -175,6 +177,8 @@ struct Kernel {
   // Without the functions that such calls may reach; unset for other kernels.
   Registers registers;
 };
+
+} // namespace
 
 // Replaces the registers of all functions by those of the functions that may be called through a pointer: their address is taken, or other
 // modules may take it. Passes each kernel to `visit`: one that calls through pointers with its registers without those functions, others with a

@@ -55,21 +55,31 @@ impl Repository {
 
     /// The cargo that runs xtask, in the root of this working tree.
     pub fn cargo(&self, subcommand: &str) -> Command {
-        let mut command = Command::new(cargo_program());
+        let mut command = cargo();
         command.arg(subcommand).current_dir(&self.root);
         command
     }
 
     /// The same in the user's folder, to which the paths in a command's arguments are relative.
     pub fn cargo_here(&self, subcommand: &str) -> Command {
-        let mut command = Command::new(cargo_program());
+        let mut command = cargo();
         command.arg(subcommand).arg("--manifest-path").arg(self.root.join("Cargo.toml"));
         command
     }
 }
 
-fn cargo_program() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+/// Cargo, as a shell runs it: without the variables about xtask's package that cargo has set for xtask. ring's build script depends on
+/// some of them, so a run with them and a run without them would each compile again what the other has compiled.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let of_package = |name: &OsString| {
+        let name = name.to_string_lossy();
+        ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    for name in std::env::vars_os().map(|(name, _)| name).filter(of_package) {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// Writes a file.

@@ -1,15 +1,14 @@
 //! The test programs that cargo builds, and how one of them runs.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::Checker;
 use super::tally::{Ending, Tally};
-use super::{COMPILER, Checker};
 use crate::failure::{Failure, Result};
 use crate::step::Progress;
 
@@ -27,10 +26,8 @@ const EXAMPLES: &str = "doc";
 pub struct TestProgram {
     /// `PACKAGE` for the tests of a library, `PACKAGE::TARGET` for others.
     pub name: String,
-    /// Its path, and its first arguments.
-    words: Vec<OsString>,
-    /// The folder of its package, which it runs in.
-    folder: PathBuf,
+    /// Its path, and the folder of its package, which it runs in. `None` for the examples, which cargo compiles and runs.
+    built: Option<(PathBuf, PathBuf)>,
 }
 
 /// Builds the test programs of these kinds of targets, or all, in the order in which they run. `programs` has all that could be built.
@@ -49,7 +46,8 @@ pub fn build(
     programs.extend(output.lines().filter_map(of_message));
     programs.sort_by(|a, b| a.name.cmp(&b.name));
     if targets.is_empty() && !programs.is_empty() {
-        programs.push(examples(checker));
+        // They leave cores idle, so they come first.
+        programs.insert(0, TestProgram { name: EXAMPLES.to_owned(), built: None });
     }
     let complaints = complaints(&output);
     if status.success() {
@@ -84,29 +82,14 @@ fn of_message(line: &str) -> Option<TestProgram> {
     let target = message["target"]["name"].as_str()?;
     let is_library = message["target"]["kind"][0].as_str().is_some_and(|kind| kind.ends_with("lib"));
     let name = if is_library { package.to_owned() } else { format!("{package}::{target}") };
-    Some(TestProgram { name, words: vec![path.into()], folder })
-}
-
-fn examples(checker: &Checker<'_>) -> TestProgram {
-    let cargo = checker.repository.cargo("test");
-    let arguments = cargo.get_args().map(OsString::from);
-    let mut words: Vec<OsString> = std::iter::once(cargo.get_program().to_owned()).chain(arguments).collect();
-    words.extend(["--doc", "--workspace", "--locked", "--no-fail-fast", "--"].map(OsString::from));
-    TestProgram { name: EXAMPLES.to_owned(), words, folder: checker.repository.root.clone() }
+    Some(TestProgram { name, built: Some((path.into(), folder)) })
 }
 
 impl TestProgram {
     /// Runs the tests that these arguments of test programs select.
     pub fn run(&self, checker: &Checker<'_>, progress: &Progress, arguments: &[String]) -> Result<Tally> {
-        let (program, first) = self.words.split_first().ok_or_else(|| Failure::new("a test program without a path"))?;
-        let mut command = Command::new(program);
-        checker.environment.apply(&mut command);
-        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
-        command.env("FATLINK_DIST", checker.repository.dist()).args(first).args(arguments);
-        if self.name == EXAMPLES {
-            // The libraries are compiled by it.
-            command.env(COMPILER.0, COMPILER.1);
-        }
+        let mut command = self.command(checker);
+        command.env("FATLINK_DIST", checker.repository.dist()).args(arguments);
         let silence = if self.name == LIT { Duration::MAX } else { MOST_SILENCE };
         let (status, output) = progress.watch(&mut command, silence)?;
         let ending = match status {
@@ -115,6 +98,19 @@ impl TestProgram {
             None => Ending::Failure(format!("killed, as it printed nothing for {} s", silence.as_secs())),
         };
         Ok(Tally::of(&self.name, &output, &ending))
+    }
+
+    /// Its command line up to the arguments of test programs.
+    fn command(&self, checker: &Checker<'_>) -> Command {
+        let Some((path, folder)) = &self.built else {
+            let mut cargo = checker.cargo("test");
+            cargo.args(["--doc", "--workspace", "--locked", "--no-fail-fast", "--"]);
+            return cargo;
+        };
+        let mut command = Command::new(path);
+        checker.environment.apply(&mut command);
+        command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
+        command
     }
 }
 

@@ -74,7 +74,7 @@ impl Suite {
         if names.is_empty() { Err(format!("lit found no tests:\n{output}")) } else { Ok(names) }
     }
 
-    /// Runs these tests, more at once than there are cores: some of them wait most of the time.
+    /// Runs these tests, as many at once as there are cores.
     pub fn run(&self, names: &[String]) -> Result<HashMap<String, Outcome>, String> {
         if names.is_empty() {
             return Ok(HashMap::new());
@@ -83,10 +83,8 @@ impl Suite {
         // A report of an earlier run must not be taken for this one's.
         let _ = std::fs::remove_file(&report);
         let report_path = report.to_string_lossy();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = (cores + cores.div_ceil(2)).to_string();
-        let options = ["--ignore-fail", "--quiet", "--timeout", TIMEOUT_SECONDS, "--workers", &workers];
-        let output = self.lit(&[&options[..], &["--output", &report_path]].concat(), names)?;
+        let output =
+            self.lit(&["--ignore-fail", "--quiet", "--timeout", TIMEOUT_SECONDS, "--output", &report_path], names)?;
         let text = std::fs::read(&report).map_err(|error| format!("lit wrote no report: {error}\n{output}"))?;
         let required = std::env::var(REQUIRED).unwrap_or_default();
         outcomes(&text, &required).map_err(|error| format!("cannot read lit's report: {error}"))

@@ -13,4 +13,7 @@ for target in "$@"; do
   options="$options -gencode=arch=compute_$number,code=$code"
 done
 echo "extern \"C\" __global__ void $(basename "$out" .so)(float *x) { *x += 1; }" >"$out.cu"
-nvcc -shared -Xcompiler -fPIC ${FLAGS:---cudart=none} $options "$out.cu" -o "$out"
+options="-Xcompiler -fPIC ${FLAGS:---cudart=none} $options"
+# ccache knows most of the objects already.
+ccache nvcc $options -c "$out.cu" -o "$out.o"
+nvcc -shared $options "$out.o" -o "$out"

@@ -4,7 +4,7 @@
 right=$1
 shift
 small_disk=$(dirname "$0")/small_disk.sh
-for size in ${SIZES:-4k 64k 128k 256k}; do
+for size in ${SIZES:-4k 24k 48k 128k}; do
   rm -rf cache out disk
   mkdir disk
   if SIZE=$size sh "$small_disk" disk sh -c 'chmod go-w disk; "$@" --offload-cache=disk -o out; code=$?; cp -R disk cache; exit $code' link "$@" >said 2>&1; then

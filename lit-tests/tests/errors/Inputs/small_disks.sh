@@ -3,7 +3,7 @@
 # run has to succeed. Prints all errors, and what is wrong.
 right=$1
 shift
-for size in ${SIZES:-4k 16k 32k 64k 96k 112k 120k 124k 128k 192k 256k 1m}; do
+for size in ${SIZES:-4k 12k 32k 44k 48k 72k 96k 128k 256k}; do
   rm -rf cache out disk
   mkdir disk
   if SIZE=$size TMPDIR=$PWD/disk sh "$(dirname "$0")/small_disk.sh" disk "$@" >said 2>&1; then

@@ -52,6 +52,7 @@ for tool in ["ptxas", "nvlink", "cuobjdump", "nvdisasm"]:
 clangxx = program(llvm, "bin", "clang++")
 program("/usr/bin/ccache")
 compile = f"sh {os.path.join(config.test_source_root, 'Inputs', 'compile.sh')}"
+compile_cuda = f"{compile} {clangxx} -x cuda --cuda-path={cuda} -Wno-unknown-cuda-version -fgpu-rdc -O2 -c"
 samples = os.path.join(os.path.dirname(os.path.dirname(config.test_source_root)), "samples")
 
 substitutions = {
@@ -73,7 +74,9 @@ substitutions = {
     "%run-on-glibc-2.31": f"{program(sysroot, 'lib64', 'ld-linux-x86-64.so.2')} --library-path {sysroot}/lib/x86_64-linux-gnu",
     "%samples": samples,
     # The two command lines that most CUDA tests begin and end with.
-    "%compile-cuda": f"{compile} {clangxx} -x cuda --cuda-path={cuda} -Wno-unknown-cuda-version -fgpu-rdc -O2 -c",
+    "%compile-cuda": f"{compile_cuda} -nocudainc -include {os.path.join(config.test_source_root, 'Inputs', 'cuda.h')}",
+    # With CUDA's headers, which take seconds to read.
+    "%compile-with-cuda-headers": compile_cuda,
     "%compile-nvcc": f"{compile} nvcc",
     # Without HIP's headers, device libraries and runtime, which these tests do not need.
     "%compile-hip": f"{compile} {clangxx} -x hip --offload-new-driver -fgpu-rdc -nogpuinc -nogpulib -O2 -c",

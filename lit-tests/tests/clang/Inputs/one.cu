@@ -1,5 +1,4 @@
 // Calls a device function of two.cu. Without a GPU the launch fails, and the program prints that.
-#include "cuda.h"
 #include <stdio.h>
 
 __device__ int twice(int x);

@@ -10,14 +10,13 @@ pub mod stress;
 mod tally;
 
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::lit::lit;
 use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
-use crate::step::{Progress, in_parallel, noted_step, step};
+use crate::step::{Progress, noted_step, step};
 use crate::toolchain::{Toolchain, remove_folder};
 use crate::{debian, dist, rocm, setup};
 use programs::{LIT, TestProgram};
@@ -124,19 +123,13 @@ impl Tests<'_> {
         if step == Step::Environmental {
             return self.alone(&self.environmental, run, progress);
         }
-        // Several at once: some tests wait for other processes, and the last one of a program leaves cores idle.
-        let tally = Mutex::new(Tally::default());
         let programs = self.programs.iter().filter(|program| (program.name == LIT) == (step == Step::Lit)).collect();
-        in_parallel(programs, |program: &TestProgram| {
-            let own = if run.is_over() {
-                Tally { not_run: vec![program.name.clone()], ..Tally::default() }
-            } else {
-                program.run(self.checker, progress, &self.without_environmental(program))?
-            };
-            tally.lock().unwrap_or_else(PoisonError::into_inner).add(own);
-            Ok(())
-        })?;
-        Ok(tally.into_inner().unwrap_or_else(PoisonError::into_inner))
+        programs::run_all(programs, |program| {
+            if run.is_over() {
+                return Ok(Tally { not_run: vec![program.name.clone()], ..Tally::default() });
+            }
+            program.run(self.checker, progress, &self.without_environmental(program))
+        })
     }
 
     /// The arguments that leave out a program's tests that run later.

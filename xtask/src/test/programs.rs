@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::Checker;
 use super::tally::{Ending, Tally};
 use crate::failure::{Failure, Result};
-use crate::step::Progress;
+use crate::step::{Progress, in_parallel};
 
 /// A test program that prints nothing for as long hangs.
 const MOST_SILENCE: Duration = Duration::from_secs(600);
@@ -56,6 +57,17 @@ pub fn build(
     }
     let said: String = output.lines().filter(|line| !line.starts_with('{')).map(|line| format!("{line}\n")).collect();
     Err(Failure { message: status.to_string(), output: complaints + &said }.led_by("cargo test --no-run failed"))
+}
+
+/// Runs test programs, several at once: some tests wait for other processes, and the last one of a program leaves cores idle.
+pub fn run_all(programs: Vec<&TestProgram>, run: impl Fn(&TestProgram) -> Result<Tally> + Sync) -> Result<Tally> {
+    let tally = Mutex::new(Tally::default());
+    in_parallel(programs, |program| {
+        let own = run(program)?;
+        tally.lock().unwrap_or_else(PoisonError::into_inner).add(own);
+        Ok(())
+    })?;
+    Ok(tally.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// What clippy and the compiler complain about, each once: a file is compiled for programs and for tests.

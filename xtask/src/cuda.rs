@@ -10,17 +10,17 @@ use crate::wheels::Wheels;
 /// The pinned wheels of CUDA, in the format of pip.
 pub const PINS: &str = include_str!("../cuda-wheels.txt");
 
-const ALL: [Wheels; 2] = [
-    Wheels { title: "CUDA 13.0", pins: PINS, folder: PYTHON, proof: "nvidia/cu13/bin/ptxas", platform: None },
-    // The newer one that tests compare libnvfatbin with.
-    Wheels {
-        title: "nvFatbin 13.5",
-        pins: include_str!("../nvfatbin-wheels.txt"),
-        folder: "nvfatbin-13",
-        proof: "nvidia/cu13/lib/libnvfatbin.so.13",
-        platform: None,
-    },
-];
+const CUDA: Wheels =
+    Wheels { title: "CUDA 13.0", pins: PINS, folder: PYTHON, proof: "nvidia/cu13/bin/ptxas", platform: None };
+
+/// The newer nvFatbin that tests compare libnvfatbin with.
+pub const NVFATBIN: Wheels = Wheels {
+    title: "nvFatbin 13.5",
+    pins: include_str!("../nvfatbin-wheels.txt"),
+    folder: "nvfatbin-13",
+    proof: "nvidia/cu13/lib/libnvfatbin.so.13",
+    platform: None,
+};
 
 /// What pip installs CUDA into.
 const PYTHON: &str = "python";
@@ -29,14 +29,14 @@ const TREE: &str = "nvidia/cu13";
 
 /// Installs the pinned wheels, unless exactly these are installed.
 pub fn install_wheels(toolchain: &Toolchain) -> Result<()> {
-    ALL.iter().try_for_each(|wheels| wheels.install(toolchain))?;
+    CUDA.install(toolchain)?;
     replace_link(&format!("{PYTHON}/{TREE}"), &toolchain.cuda())?;
     complete_tree(&toolchain.cuda())
 }
 
 /// Whether the pinned wheels are completely installed.
 pub fn is_installed(toolchain: &Toolchain) -> bool {
-    toolchain.cuda().join("bin/ptxas").is_file() && ALL.iter().all(|wheels| wheels.are_installed(toolchain))
+    toolchain.cuda().join("bin/ptxas").is_file() && CUDA.are_installed(toolchain)
 }
 
 /// Adds the links that NVIDIA's other packages have and the wheels lack: nvcc -dlto needs those of NVVM.
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn every_wheel_is_pinned_by_version_and_hash() {
-        let joined = ALL.map(|wheels| wheels.pins.replace("\\\n", " ")).concat();
+        let joined = [CUDA, NVFATBIN].map(|wheels| wheels.pins.replace("\\\n", " ")).concat();
         let wheels: Vec<&str> = joined.lines().filter(|line| !line.starts_with('#')).collect();
         assert!(wheels.len() >= 11);
         for wheel in wheels {

@@ -90,7 +90,7 @@ struct Demo {
 
 /// Stops at the first step that fails.
 pub fn run(repository: &Repository) -> Result<()> {
-    let toolchain = setup::install(repository)?;
+    let toolchain = setup::install_to_link(repository)?;
     dist::build_programs(repository, &toolchain)?;
     let demo = Demo::new(repository, &toolchain);
     for Step { title, sample, work } in STEPS {

@@ -56,7 +56,7 @@ const LINKS_ON_PATH: [&str; 2] = ["clang-linker-wrapper", "ld.fatlink"];
 
 /// Installs what is missing, builds and lays out, and writes the archive if that is wanted.
 pub fn run(repository: &Repository, with_archive: bool, llvm: LlvmRelease) -> Result<()> {
-    let toolchain = setup::install(repository)?;
+    let toolchain = setup::install_to_link(repository)?;
     llvm.install(&toolchain)?;
     build(repository, &toolchain, llvm)?;
     if with_archive { archive::write(repository) } else { Ok(()) }

@@ -1,11 +1,13 @@
 //! `cargo xtask setup`: installs what is missing.
 
+use crate::cuda::NVFATBIN;
 use crate::cuda_release::CudaRelease;
 use crate::failure::Result;
 use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
 use crate::sarif::SARIF;
 use crate::toolchain::{LLVM, Toolchain};
+use crate::wheels::Wheels;
 use crate::{cuda, debian, openmp_device, rocm, sysroot};
 
 /// What only some tests need.
@@ -47,10 +49,20 @@ pub fn run(repository: &Repository, others: &Others<'_>) -> Result<()> {
 
 /// Installs what is missing for the other commands; silent if nothing is.
 pub fn install(repository: &Repository) -> Result<Toolchain> {
+    install_with(repository, &[&NVFATBIN, &SARIF])
+}
+
+/// The same without what only tests compare with.
+pub fn install_to_link(repository: &Repository) -> Result<Toolchain> {
+    install_with(repository, &[])
+}
+
+fn install_with(repository: &Repository, wheels: &[&Wheels]) -> Result<Toolchain> {
     let toolchain = Toolchain::locate(repository)?;
-    debian::install_packages(!cuda::is_installed(&toolchain) || !SARIF.are_installed(&toolchain))?;
+    let needs_pip = !cuda::is_installed(&toolchain) || wheels.iter().any(|wheels| !wheels.are_installed(&toolchain));
+    debian::install_packages(needs_pip)?;
     cuda::install_wheels(&toolchain)?;
-    SARIF.install(&toolchain)?;
+    wheels.iter().try_for_each(|wheels| wheels.install(&toolchain))?;
     sysroot::X86_64.install(&toolchain)?;
     Ok(toolchain)
 }

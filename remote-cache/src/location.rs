@@ -111,6 +111,7 @@ mod tests {
     fn all_kinds() {
         assert_eq!(place("http://cache:8080"), Place::Http(url("http://cache:8080/")));
         assert_eq!(place("https://cache/a/b/"), Place::Http(url("https://cache/a/b/")));
+        assert_eq!(place("https://bücher.example"), Place::Http(url("https://xn--bcher-kva.example/")));
         assert_eq!(place("dav://cache/x"), Place::Dav(url("http://cache/x/")));
         assert_eq!(place("davs://cache:444/x//"), Place::Dav(url("https://cache:444/x/")));
         assert_eq!(place("s3://bucket"), Place::S3 { bucket: "bucket".into(), prefix: String::new() });

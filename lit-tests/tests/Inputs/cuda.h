@@ -15,7 +15,7 @@
 
 struct uint3 {
   unsigned x, y, z;
-  inline __device__ uint3(int x, int y, int z) : x(x), y(y), z(z) {}
+  __device__ uint3(int x, int y, int z) : x(x), y(y), z(z) {}
 };
 #define threadIdx uint3(__nvvm_read_ptx_sreg_tid_x(), __nvvm_read_ptx_sreg_tid_y(), __nvvm_read_ptx_sreg_tid_z())
 #define blockIdx uint3(__nvvm_read_ptx_sreg_ctaid_x(), __nvvm_read_ptx_sreg_ctaid_y(), __nvvm_read_ptx_sreg_ctaid_z())

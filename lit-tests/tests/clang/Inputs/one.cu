@@ -1,4 +1,5 @@
 // Calls a device function of two.cu. Without a GPU the launch fails, and the program prints that.
+#include "../../Inputs/cuda.h"
 #include <stdio.h>
 
 __device__ int twice(int x);

@@ -73,11 +73,13 @@ substitutions = {
     "%sysroot": sysroot,
     "%run-on-glibc-2.31": f"{program(sysroot, 'lib64', 'ld-linux-x86-64.so.2')} --library-path {sysroot}/lib/x86_64-linux-gnu",
     "%samples": samples,
-    # The two command lines that most CUDA tests begin and end with.
+    # With a few declarations instead of CUDA's headers.
     "%compile-cuda": f"{compile_cuda} -nocudainc -include {os.path.join(config.test_source_root, 'Inputs', 'cuda.h')}",
-    # With CUDA's headers, which take seconds to read.
-    "%compile-with-cuda-headers": compile_cuda,
-    "%compile-nvcc": f"{compile} nvcc",
+    # With the headers, which take seconds to read, and more of them for C++17.
+    "%compile-with-cuda-headers": f"{compile_cuda} -std=c++14",
+    "%compile-nvcc": f"{compile} nvcc -std=c++14",
+    # By ccache, which tests and runs share.
+    "%compile": compile,
     # Without HIP's headers, device libraries and runtime, which these tests do not need.
     "%compile-hip": f"{compile} {clangxx} -x hip --offload-new-driver -fgpu-rdc -nogpuinc -nogpulib -O2 -c",
     "%python": sys.executable,

@@ -5,11 +5,9 @@
 
 #define __constant__ __attribute__((constant))
 #define __device__ __attribute__((device))
-#define __forceinline__ __inline__ __attribute__((always_inline))
 #define __global__ __attribute__((global))
 #define __host__ __attribute__((host))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
-#define __managed__ __attribute__((managed))
 #define __noinline__ __attribute__((noinline))
 #define __shared__ __attribute__((shared))
 
@@ -18,7 +16,6 @@ struct uint3 {
   __device__ uint3(int x, int y, int z) : x(x), y(y), z(z) {}
 };
 #define threadIdx uint3(__nvvm_read_ptx_sreg_tid_x(), __nvvm_read_ptx_sreg_tid_y(), __nvvm_read_ptx_sreg_tid_z())
-#define blockIdx uint3(__nvvm_read_ptx_sreg_ctaid_x(), __nvvm_read_ptx_sreg_ctaid_y(), __nvvm_read_ptx_sreg_ctaid_z())
 #define blockDim uint3(__nvvm_read_ptx_sreg_ntid_x(), __nvvm_read_ptx_sreg_ntid_y(), __nvvm_read_ptx_sreg_ntid_z())
 
 struct dim3 {

@@ -29,13 +29,13 @@ pub enum Subcommand {
     Demo,
     /// Run every test that can run on this machine
     Test {
-        /// Only format, clippy, unit tests, and the lit tests of options and errors, with programs of the dev profile
+        /// Only format, clippy, unit tests, and the lit tests of options and errors
         #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser", "stress", "nightly"])]
         quick: bool,
         /// Run the built tests once beside four busy threads for each core instead; the results are kept in target/stress/
         #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser", "nightly"])]
         stress: bool,
-        /// Run what takes too long for every change instead: rustdoc, --stress, --big, --rocm, the releases of clang and CUDA, LLVM's tests, --packages, --browser, --farm; as root
+        /// Run what takes too long for every change instead: rustdoc, --shipped, --stress, --big, --rocm, the releases of clang and CUDA, LLVM's tests, --packages, --browser, --farm; as root
         #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser"])]
         nightly: bool,
         /// Link programs with 2.3 GB of device code instead; needs 6 GB of disk
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn tests_of_engines_take_names() {
-        let selection = Selection { only: Vec::new(), from: None, failed: false, budget: None };
+        let selection = Selection { only: Vec::new(), from: None, shipped: false, failed: false, budget: None };
         let test = |farm| {
             let (browser, selection) = (None, selection.clone());
             Subcommand::Test {

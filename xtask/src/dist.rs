@@ -12,6 +12,7 @@ pub(crate) mod licenses;
 mod pages;
 pub mod sbom;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -65,7 +66,6 @@ pub fn run(repository: &Repository, with_archive: bool, llvm: LlvmRelease) -> Re
 /// Builds and lays out everything.
 pub fn build(repository: &Repository, toolchain: &Toolchain, llvm: LlvmRelease) -> Result<()> {
     step("build fatlink, offload-bundle, the distributors and the C libraries into dist/", |progress| {
-        let programs = [PROGRAMS, DISTRIBUTORS].concat();
         if llvm == LlvmRelease::default() {
             compile(repository, toolchain, progress, &packages())?;
         } else {
@@ -73,9 +73,39 @@ pub fn build(repository: &Repository, toolchain: &Toolchain, llvm: LlvmRelease) 
             compile(repository, toolchain, progress, &others)?;
             build_fatlink(repository, toolchain, progress, llvm)?;
         }
-        lay_out_programs(repository, progress, &programs)?;
-        pages::write_of_distributors(repository, progress)?;
-        library::lay_out(repository, toolchain, progress, &repository.target.join("release"), &sysroot::X86_64)
+        let built = repository.target.join("release");
+        lay_out_all(repository, toolchain, progress, &built, replace)
+    })
+}
+
+/// Lays out the programs and libraries that cargo has put into `built`.
+fn lay_out_all(
+    repository: &Repository,
+    toolchain: &Toolchain,
+    progress: &Progress,
+    built: &Path,
+    put: impl Fn(&Path, &Path) -> Result<()>,
+) -> Result<()> {
+    lay_out(repository, progress, &[PROGRAMS, DISTRIBUTORS].concat(), built, put)?;
+    pages::write_of_distributors(repository, progress)?;
+    library::lay_out(repository, toolchain, progress, built, &sysroot::X86_64)
+}
+
+/// Lays out what cargo has compiled with the dev profile, the programs as links, so that the next build replaces them. `built` has all of it.
+///
+/// # Errors
+/// A program or library could not be built: there may be one of an earlier run in its place.
+pub(crate) fn lay_out_debug(repository: &Repository, toolchain: &Toolchain, built: &HashSet<PathBuf>) -> Result<()> {
+    step("lay out the programs for their tests", |progress| {
+        let folder = repository.target.join("debug");
+        let programs = [PROGRAMS, DISTRIBUTORS].concat().into_iter().map(|(_, program)| program);
+        let mut files = programs.chain(library::LIBRARIES.map(|library| library.archive.0));
+        match files.find(|file| !built.contains(&folder.join(file))) {
+            Some(missing) => Err(Failure::new(format!("{missing} could not be built"))),
+            None => lay_out_all(repository, toolchain, progress, &folder, |program, place| {
+                replace_link(&program.to_string_lossy(), place)
+            }),
+        }
     })
 }
 
@@ -92,7 +122,7 @@ pub fn build_programs(repository: &Repository, toolchain: &Toolchain) -> Result<
         // All packages decide on the features of what they share, which a build of everything then finds compiled.
         cargo.args(packages().iter().map(|package| format!("--package={package}")));
         run_cargo(progress, cargo.args(PROGRAMS.map(|(_, program)| format!("--bin={program}"))))?;
-        lay_out_programs(repository, progress, &PROGRAMS)
+        lay_out(repository, progress, &PROGRAMS, &repository.target.join("release"), replace)
     })
 }
 
@@ -144,37 +174,25 @@ fn flags_of((linker, words): (PathBuf, [OsString; 3])) -> OsString {
     flags
 }
 
-/// The folder in which the programs of the dev profile are laid out for tests.
-pub(crate) fn debug_dist(repository: &Repository) -> PathBuf {
-    repository.target.join("debug-dist")
-}
-
-/// Lays out the programs of the dev profile, as links.
-pub(crate) fn link_debug_programs(repository: &Repository) -> Result<()> {
-    lay_out(&debug_dist(repository), &PROGRAMS, |program, place| replace_link(&format!("../../debug/{program}"), place))
-}
-
-fn lay_out_programs(repository: &Repository, progress: &Progress, programs: &[Program]) -> Result<()> {
-    lay_out_built(repository, progress, programs, &repository.target.join("release"))
-}
-
-/// Lays out programs that cargo has put into `built`.
-fn lay_out_built(repository: &Repository, progress: &Progress, programs: &[Program], built: &Path) -> Result<()> {
-    lay_out(&repository.dist(), programs, |program, place| replace(&built.join(program), place))?;
-    cmake::write(repository)?;
-    pages::write(repository, progress)
-}
-
-/// `put` puts a program into its place.
-fn lay_out(dist: &Path, programs: &[Program], put: impl Fn(&str, &Path) -> Result<()>) -> Result<()> {
+/// Lays out programs that cargo has put into `built`. `put` puts such a file into its place.
+fn lay_out(
+    repository: &Repository,
+    progress: &Progress,
+    programs: &[Program],
+    built: &Path,
+    put: impl Fn(&Path, &Path) -> Result<()>,
+) -> Result<()> {
+    let dist = repository.dist();
     create_folder(&dist.join("bin"))?;
     create_folder(&dist.join("gcc"))?;
     create_folder(&dist.join("hip"))?;
     create_folder(&dist.join("path"))?;
     let on_path = programs.iter().map(|(_, program)| *program).chain(LINKS_ON_PATH);
     on_path.into_iter().try_for_each(|name| replace_link(&format!("../bin/{name}"), &dist.join("path").join(name)))?;
-    programs.iter().try_for_each(|(_, program)| put(program, &dist.join("bin").join(program)))?;
-    LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))
+    programs.iter().try_for_each(|(_, program)| put(&built.join(program), &dist.join("bin").join(program)))?;
+    LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))?;
+    cmake::write(repository)?;
+    pages::write(repository, progress)
 }
 
 /// Replaces a file atomically: a link that runs meanwhile sees the old program or the new one.

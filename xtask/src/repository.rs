@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 
 /// The working tree that this xtask was built from.
+#[derive(Clone)]
 pub struct Repository {
     /// Its root.
     pub root: PathBuf,
@@ -32,7 +33,7 @@ impl Repository {
         Ok(Self { root, target, dist, machine: "x86_64" })
     }
 
-    /// Where `cargo xtask dist` lays out the programs.
+    /// Where the programs are laid out.
     pub fn dist(&self) -> PathBuf {
         self.dist.clone()
     }
@@ -41,6 +42,12 @@ impl Repository {
     pub fn for_machine(&self, machine: &'static str) -> Self {
         let dist = self.root.join(format!("dist-{machine}"));
         Self { root: self.root.clone(), target: self.target.join(machine), dist, machine }
+    }
+
+    /// The same working tree with a folder of its own in place of dist/, for the programs of the dev profile.
+    pub fn for_tests(&self) -> Self {
+        let dist = self.target.join("debug-dist");
+        Self { root: self.root.clone(), target: self.target.clone(), dist, machine: self.machine }
     }
 
     /// Runs a program of dist/, under qemu if it is for another machine.

@@ -19,7 +19,7 @@ use crate::repository::Repository;
 use crate::step::{Progress, noted_step, step};
 use crate::toolchain::{Toolchain, remove_folder};
 use crate::{debian, dist, rocm, setup};
-use programs::{LIT, TestProgram};
+use programs::{Built, LIT, TestProgram};
 use report::{Report, Summary};
 use selection::{Run, Selection, Step};
 use tally::Tally;
@@ -27,53 +27,57 @@ use tally::Tally;
 /// The variable that makes cargo compile the packages of this workspace by clippy.
 const COMPILER: (&str, &str) = ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
 
-struct Checker<'a> {
-    repository: &'a Repository,
+struct Checker {
+    repository: Repository,
+    toolchain: Toolchain,
     environment: Environment,
+    /// Whether the programs under test are those in dist/. Those of the dev profile have assertions, and overflow checks.
+    shipped: bool,
 }
 
 /// Runs every step of the selection, whatever failed before, and returns whether all passed.
 pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
-    let toolchain = setup::install(repository)?;
-    let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
+    let checker = Checker::new(repository, selection.shipped)?;
     let run = Run::begin(selection, &repository.target);
-    let Summary { text, failed } = run_steps(&checker, &toolchain, &run)?;
+    let Summary { text, failed } = run_steps(&checker, &run)?;
     println!("{text}");
     run.keep(&failed)?;
     Ok(failed.is_empty())
 }
 
-/// The steps that take least time first. The tests come last, after the build of dist/, which lit tests use: they see the programs
-/// as they are shipped, while unit tests run with the overflow checks of the dev profile.
-fn run_steps(checker: &Checker<'_>, toolchain: &Toolchain, run: &Run) -> Result<Summary> {
+/// The steps that take least time first, the tests last.
+fn run_steps(checker: &Checker, run: &Run) -> Result<Summary> {
     let mut report = Report::default();
-    let (mut has_dist, mut programs) = (true, Vec::new());
+    let mut tests = None;
     for current in run.steps().filter(|step| !step.is_test()) {
         let title = current.title();
         match current {
             _ if run.is_over() => report.not_run(title, selection::OVER),
             Step::Format => _ = report.step(title, || step(title, |progress| format(checker, progress))),
-            Step::Dist => {
-                let build = || dist::build(checker.repository, toolchain, LlvmRelease::default());
-                has_dist = report.step(title, build).is_some();
-            }
-            _ => {
-                let build = |progress: &Progress| programs::build(checker, progress, &[], &mut programs);
-                report.step(title, || step(title, build));
-            }
+            _ => tests = build(checker, &mut report),
         }
     }
-    if has_dist && !programs.is_empty() {
-        run_tests(checker, &programs, run, &mut report)?;
-    } else {
-        let tests = run.steps().filter(|step| step.is_test());
-        tests.for_each(|step| report.not_run(step.title(), "there are no programs to test"));
+    match tests {
+        Some(programs) => run_tests(checker, &programs, run, &mut report)?,
+        None => {
+            let tests = run.steps().filter(|step| step.is_test());
+            tests.for_each(|step| report.not_run(step.title(), "there are no programs to test"));
+        }
     }
     Ok(report.finish())
 }
 
+/// Builds the tests, and what they test. Warnings of clippy are a failed step, and the tests run all the same.
+fn build(checker: &Checker, report: &mut Report) -> Option<Vec<TestProgram>> {
+    let mut built = Built::default();
+    let title = Step::Build.title();
+    report.step(title, || step(title, |progress| programs::build(checker, progress, &mut built)));
+    report.step("programs under test", || checker.lay_out(&built))?;
+    (!built.tests.is_empty()).then_some(built.tests)
+}
+
 /// Runs the tests of a run's steps, and repeats those that failed.
-fn run_tests(checker: &Checker<'_>, programs: &[TestProgram], run: &Run, report: &mut Report) -> Result<()> {
+fn run_tests(checker: &Checker, programs: &[TestProgram], run: &Run, report: &mut Report) -> Result<()> {
     let tests = Tests { checker, programs, environmental: environmental::listed(checker)? };
     for current in run.steps().filter(|step| step.is_test()) {
         let title = current.title();
@@ -111,7 +115,7 @@ fn repeat_failed(tests: &Tests<'_>, run: &Run, report: &mut Report) -> Result<()
 
 /// The built tests.
 struct Tests<'a> {
-    checker: &'a Checker<'a>,
+    checker: &'a Checker,
     programs: &'a [TestProgram],
     /// Those that run last, one at a time.
     environmental: Vec<String>,
@@ -166,13 +170,31 @@ impl Tests<'_> {
     }
 }
 
-impl Checker<'_> {
-    /// Cargo with clippy as the compiler: a build of its own for the warnings would check everything once more.
+impl Checker {
+    /// Installs what is missing.
+    fn new(repository: &Repository, shipped: bool) -> Result<Self> {
+        let toolchain = setup::install(repository)?;
+        let repository = if shipped { repository.clone() } else { repository.for_tests() };
+        let environment = Environment::new(&repository, &toolchain);
+        Ok(Self { repository, toolchain, environment, shipped })
+    }
+
+    /// Cargo with clippy as the compiler: a build of its own for the warnings would check everything once more. The programs link with the
+    /// C library of those that are shipped, and have no line tables, which take a fifth of the time to compile.
     fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = self.repository.cargo(subcommand);
         self.environment.apply(&mut cargo);
-        cargo.env(COMPILER.0, COMPILER.1);
+        cargo.env(COMPILER.0, COMPILER.1).env("CARGO_ENCODED_RUSTFLAGS", dist::rustflags(&self.toolchain));
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
         cargo
+    }
+
+    /// Lays out the programs under test.
+    fn lay_out(&self, built: &Built) -> Result<()> {
+        match self.shipped {
+            true => dist::build(&self.repository, &self.toolchain, LlvmRelease::default()),
+            false => dist::lay_out_debug(&self.repository, &self.toolchain, &built.files),
+        }
     }
 }
 
@@ -217,7 +239,7 @@ fn suite(repository: &Repository, progress: &Progress, folder: &str, mut lit: Co
     outcome.map(drop).map_err(|failure| Failure { message: "lit tests failed".to_owned(), ..failure })
 }
 
-fn format(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+fn format(checker: &Checker, progress: &Progress) -> Result<()> {
     let outcome = progress.run(checker.cargo("fmt").args(["--all", "--", "--check", "--files-with-diff"]));
     outcome.map(drop).map_err(|failure| Failure {
         message: "these files are not formatted: run `cargo fmt --all`".to_owned(),

@@ -12,7 +12,7 @@ const LIST: &str = "lit-tests/environmental.txt";
 const MOST: usize = 25;
 
 /// Reads their names.
-pub fn listed(checker: &Checker<'_>) -> Result<Vec<String>> {
+pub fn listed(checker: &Checker) -> Result<Vec<String>> {
     let names = parse(&read_text(&checker.repository.root.join(LIST))?)?;
     for test in names.iter().filter_map(|name| name.strip_prefix(LIT)) {
         if !checker.repository.root.join("lit-tests/tests").join(test.trim()).is_file() {

@@ -6,28 +6,27 @@ use std::process::Command;
 use super::report::{Report, Summary};
 use super::selection::Selection;
 use super::{Checker, stress};
-use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::llvm_source::{LLVM_22, LLVM_23};
 use crate::package_test::cmake::install_newest;
 use crate::repository::Repository;
 use crate::step::{Progress, step};
-use crate::toolchain::Toolchain;
-use crate::{browser, package_test, releases, setup, upstream};
+use crate::{browser, package_test, releases, upstream};
 
 /// Runs every step, whatever failed before, and returns whether all passed.
 pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
-    let toolchain = setup::install(repository)?;
-    let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
+    let checker = Checker::new(repository, true)?;
+    let shipped = Selection { shipped: true, ..selection.clone() };
     let mut report = Report::default();
     let title = "cargo doc, warnings denied";
     report.step(title, || step(title, |progress| doc(&checker, progress)));
+    report.step("tests of the programs as they are shipped", || passed(super::run(repository, &shipped)?));
     report.step("tests under load", || passed(stress::run(repository, selection)?));
     report.step("large programs", || super::big(repository));
     report.step("programs of hipcc", || super::rocm(repository));
     report.step("Bazel", || super::bazel(repository));
     let title = "public projects";
-    report.step(title, || step(title, |progress| projects(&checker, &toolchain, progress)));
+    report.step(title, || step(title, |progress| projects(&checker, progress)));
     let title = "options of ld.lld's LTO";
     report.step(title, || step(title, |progress| linker_options(&checker, progress)));
     let title = "planted losses";
@@ -49,38 +48,38 @@ fn passed(all: bool) -> Result<()> {
     if all { Ok(()) } else { Err(Failure::new("tests failed, see above")) }
 }
 
-fn linker_options(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+fn linker_options(checker: &Checker, progress: &Progress) -> Result<()> {
     let mut python = script(checker, "benchmarks/hip/options.py");
     python.arg("--fatlink").arg(checker.repository.dist().join("bin/clang-linker-wrapper"));
     progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("options differ without a message"))
 }
 
-fn losses(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+fn losses(checker: &Checker, progress: &Progress) -> Result<()> {
     let mut python = script(checker, "benchmarks/losses/losses.py");
     python.arg("--dist").arg(checker.repository.dist());
     progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("kernels are lost"))
 }
 
-fn equal_links(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+fn equal_links(checker: &Checker, progress: &Progress) -> Result<()> {
     let mut python = script(checker, "benchmarks/equal_links.py");
     python.arg("--dist").arg(checker.repository.dist());
     progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("equal links give different programs"))
 }
 
 /// Clones stay, and so do what was built and the script that runs it on a GPU.
-fn projects(checker: &Checker<'_>, toolchain: &Toolchain, progress: &Progress) -> Result<()> {
+fn projects(checker: &Checker, progress: &Progress) -> Result<()> {
     let mut python = script(checker, "benchmarks/public/projects.py");
-    for folder in install_newest(toolchain)? {
+    for folder in install_newest(&checker.toolchain)? {
         python.arg("--tools").arg(folder);
     }
-    python.arg("--dist").arg(checker.repository.dist()).arg("--cuda").arg(toolchain.cuda());
+    python.arg("--dist").arg(checker.repository.dist()).arg("--cuda").arg(checker.toolchain.cuda());
     python.arg("--clones").arg(checker.repository.target.join("clones"));
     progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("public projects fail"))
 }
 
 /// A script that compares the programs in dist/, which the step of the large programs builds, with LLVM's.
-fn script(checker: &Checker<'_>, path: &str) -> Command {
-    let Repository { root, target, .. } = checker.repository;
+fn script(checker: &Checker, path: &str) -> Command {
+    let Repository { root, target, .. } = &checker.repository;
     let mut python = Command::new("python3");
     checker.environment.apply(&mut python);
     python
@@ -91,7 +90,7 @@ fn script(checker: &Checker<'_>, path: &str) -> Command {
     python
 }
 
-fn doc(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+fn doc(checker: &Checker, progress: &Progress) -> Result<()> {
     // The library of fatlink has one public item.
     for scope in [&["--workspace"][..], &["--package=linker-wrapper", "--document-private-items"]] {
         let mut cargo = checker.cargo("doc");

@@ -1,13 +1,12 @@
 //! `cargo xtask test --quick`: what a change most often breaks, in a minute.
 
+use super::programs::Built;
+use super::selection::Step;
 use super::tally::Tally;
 use super::{Checker, format, programs};
-use crate::dist;
-use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::lit::lit;
 use crate::repository::Repository;
-use crate::setup;
 use crate::step::{Progress, noted_step, step};
 
 /// The lit tests that run in seconds, but for those of `SLOW`.
@@ -19,26 +18,19 @@ const EXHAUSTIVE: &str = "::exhaustive::";
 
 /// Stops at the first step that fails.
 pub fn run(repository: &Repository) -> Result<()> {
-    let toolchain = setup::install(repository)?;
-    let environment = Environment::new(repository, &toolchain).with("PROPTEST_CASES", "64");
-    let checker = Checker { repository, environment };
+    let mut checker = Checker::new(repository, false)?;
+    checker.environment = checker.environment.with("PROPTEST_CASES", "64");
     step("cargo fmt --check", |progress| format(&checker, progress))?;
-    step("build fatlink and offload-bundle for debugging", |progress| build(&checker, progress))?;
-    noted_step("unit tests", |progress| unit_tests(&checker, progress), Tally::note)?;
+    let mut built = Built::default();
+    step(Step::Build.title(), |progress| programs::build(&checker, progress, &mut built))?;
+    checker.lay_out(&built)?;
+    noted_step("unit tests", |progress| unit_tests(&checker, &built, progress), Tally::note)?;
     step("the lit tests of options and errors", |progress| lit_tests(&checker, progress))
 }
 
-fn build(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
-    let mut cargo = checker.cargo("build");
-    cargo.args(["--locked", "--bins"]).args(dist::PROGRAMS.map(|(package, _)| format!("--package={package}")));
-    progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo build failed"))?;
-    dist::link_debug_programs(checker.repository)
-}
-
-fn unit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<Tally> {
-    let mut programs = Vec::new();
-    programs::build(checker, progress, &["--lib", "--bins"], &mut programs)?;
-    let tally = programs::run_all(programs.iter().collect(), |program| {
+fn unit_tests(checker: &Checker, built: &Built, progress: &Progress) -> Result<Tally> {
+    let programs = built.tests.iter().filter(|program| program.is_unit).collect();
+    let tally = programs::run_all(programs, |program| {
         program.run(checker, progress, &["--skip".to_owned(), EXHAUSTIVE.to_owned()])
     })?;
     match tally.failed.is_empty() {
@@ -47,11 +39,11 @@ fn unit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<Tally> {
     }
 }
 
-fn lit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
-    let repository = checker.repository;
+fn lit_tests(checker: &Checker, progress: &Progress) -> Result<()> {
+    let repository = &checker.repository;
     let scratch = repository.target.join("tmp/quick-lit");
     let mut lit = lit(&checker.environment, &[("scratch", &scratch)]);
-    lit.env("FATLINK_DIST", dist::debug_dist(repository)).args(["--quiet", "--verbose", "--filter-out", SLOW]);
+    lit.env("FATLINK_DIST", repository.dist()).args(["--quiet", "--verbose", "--filter-out", SLOW]);
     lit.args(FOLDERS.map(|folder| repository.root.join("lit-tests/tests").join(folder)));
     let outcome = progress.run(&mut lit);
     outcome.map(drop).map_err(|failure| Failure { message: "lit tests failed".to_owned(), ..failure })

@@ -15,7 +15,6 @@ pub const OVER: &str = "the time is used up (--budget)";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Step {
     Format,
-    Dist,
     Build,
     Rust,
     Lit,
@@ -28,8 +27,7 @@ impl Step {
     pub fn title(self) -> &'static str {
         match self {
             Step::Format => "cargo fmt --check",
-            Step::Dist => "build of dist/",
-            Step::Build => "build of the test programs by clippy, warnings denied",
+            Step::Build => "build by clippy, warnings denied",
             Step::Rust => "Rust's tests",
             Step::Lit => "lit tests",
             Step::Environmental => "tests that depend on the machine, one at a time",
@@ -51,6 +49,9 @@ pub struct Selection {
     /// Only this step and the ones after it
     #[arg(long, value_enum, value_name = "STEP")]
     pub from: Option<Step>,
+    /// With the programs as they are shipped, in dist/, instead of those of the dev profile
+    #[arg(long)]
+    pub shipped: bool,
     /// Only what failed in the last run
     #[arg(long)]
     pub failed: bool,
@@ -86,7 +87,7 @@ impl Run {
     fn has(&self, step: Step) -> bool {
         let Selection { only, from, failed, .. } = &self.selection;
         // No test runs without its program and those under test.
-        let is_built = |tests: bool| matches!(step, Step::Dist | Step::Build) && tests;
+        let is_built = |tests: bool| step == Step::Build && tests;
         let is_named = only.is_empty() || only.contains(&step) || is_built(only.iter().any(|step| step.is_test()));
         let is_behind = from.is_none_or(|from| step >= from || is_built(from.is_test()));
         let failed_before = |step: Step| self.failed_before.iter().any(|name| name == step.title());
@@ -130,7 +131,7 @@ mod tests {
     }
 
     fn usual() -> Selection {
-        Selection { only: Vec::new(), from: None, failed: false, budget: None }
+        Selection { only: Vec::new(), from: None, shipped: false, failed: false, budget: None }
     }
 
     fn steps(run: &Run) -> Vec<Step> {
@@ -139,11 +140,11 @@ mod tests {
 
     #[test]
     fn steps_are_selected() {
-        assert_eq!(steps(&run(usual(), &[])).len(), 6);
+        assert_eq!(steps(&run(usual(), &[])).len(), 5);
         assert_eq!(steps(&run(Selection { only: vec![Step::Format], ..usual() }, &[])), [Step::Format]);
-        let of_lit = [Step::Dist, Step::Build, Step::Lit];
+        let of_lit = [Step::Build, Step::Lit];
         assert_eq!(steps(&run(Selection { only: vec![Step::Lit], ..usual() }, &[])), of_lit);
-        let from_lit = [Step::Dist, Step::Build, Step::Lit, Step::Environmental];
+        let from_lit = [Step::Build, Step::Lit, Step::Environmental];
         assert_eq!(steps(&run(Selection { from: Some(Step::Lit), ..usual() }, &[])), from_lit);
     }
 
@@ -155,10 +156,10 @@ mod tests {
         let test = run(failed.clone(), &["lit-tests::lit errors/a.test"]);
         assert_eq!(
             (steps(&test), test.tests()),
-            (vec![Step::Dist, Step::Build], Some(vec!["lit-tests::lit errors/a.test".to_owned()]))
+            (vec![Step::Build], Some(vec!["lit-tests::lit errors/a.test".to_owned()]))
         );
         let build = run(failed.clone(), &[Step::Build.title(), Step::Rust.title()]);
-        assert_eq!(steps(&build), [Step::Dist, Step::Build, Step::Rust]);
+        assert_eq!(steps(&build), [Step::Build, Step::Rust]);
         assert!(steps(&run(failed, &[])).is_empty());
     }
 

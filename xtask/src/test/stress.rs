@@ -4,15 +4,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use super::programs::Built;
 use super::report::{Report, Summary};
 use super::selection::{Run, Selection, Step};
 use super::{Checker, programs, run_tests};
-use crate::environment::Environment;
 use crate::failure::Result;
-use crate::llvm_release::LlvmRelease;
 use crate::repository::{Repository, create_folder, files_in, write_file};
 use crate::step::step;
-use crate::{dist, setup};
 
 /// Busy threads for each core.
 const LOAD: usize = 4;
@@ -25,16 +23,15 @@ const GREEN: &str = "green";
 
 /// Runs all tests once, and returns whether they passed.
 pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
-    let toolchain = setup::install(repository)?;
-    let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
-    dist::build(repository, &toolchain, LlvmRelease::default())?;
-    let mut programs = Vec::new();
-    step(Step::Build.title(), |progress| programs::build(&checker, progress, &[], &mut programs))?;
+    let checker = Checker::new(repository, selection.shipped)?;
+    let mut built = Built::default();
+    step(Step::Build.title(), |progress| programs::build(&checker, progress, &mut built))?;
+    checker.lay_out(&built)?;
     let budget = selection.budget.or(Some(MINUTES));
     let run = Run::begin(&Selection { failed: false, budget, ..selection.clone() }, &repository.target);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut report = Report::default();
-    under_load(cores * LOAD, || run_tests(&checker, &programs, &run, &mut report))?;
+    under_load(cores * LOAD, || run_tests(&checker, &built.tests, &run, &mut report))?;
     let Summary { text, failed } = report.finish();
     println!("{text}");
     let folder = repository.target.join("stress");

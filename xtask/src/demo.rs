@@ -91,7 +91,7 @@ struct Demo {
 /// Stops at the first step that fails.
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = setup::install_to_link(repository)?;
-    dist::build_programs(repository, &toolchain)?;
+    dist::build_linker(repository, &toolchain)?;
     let demo = Demo::new(repository, &toolchain);
     for Step { title, sample, work } in STEPS {
         let below = step(title, |progress| work(&demo, sample, progress))?;
@@ -210,8 +210,8 @@ fn link(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
 }
 
 fn list(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
-    let mut command = demo.command(demo.root.join(&demo.dist).join("bin/offload-bundle"));
-    let output = progress.run(command.arg("list").arg(demo.program(sample)))?;
+    let mut command = demo.command(demo.root.join(&demo.cuda).join("bin/cuobjdump"));
+    let output = progress.run(command.arg("--list-elf").arg(demo.program(sample)))?;
     match demo.architectures.iter().find(|architecture| !output.contains(architecture.as_str())) {
         None => Ok(output),
         Some(missing) => Err(Failure {

@@ -184,8 +184,8 @@ impl Checker {
     fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = self.repository.cargo(subcommand);
         self.environment.apply(&mut cargo);
-        cargo.env(COMPILER.0, COMPILER.1).env("CARGO_ENCODED_RUSTFLAGS", dist::rustflags(&self.toolchain));
-        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
+        dist::compile_for(&mut cargo, &self.toolchain);
+        cargo.env(COMPILER.0, COMPILER.1).env("CARGO_PROFILE_DEV_DEBUG", "false");
         cargo
     }
 

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{DISTRIBUTORS, FATLINK, PROGRAMS, archive, flags_of, lay_out, library, replace, run_cargo};
+use super::{DISTRIBUTORS, FATLINK, PROGRAMS, archive, flags_of, lay_out_all, library, replace, run_cargo};
 use crate::failure::{Failure, Result};
 use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
@@ -45,9 +45,7 @@ pub fn run(repository: &Repository, with_archive: bool) -> Result<()> {
         cargo.env("LLVM_SYS_231_PREFIX", LLVM.place(&toolchain).join("mlc_llvm_static/static"));
         run_cargo(progress, &mut cargo)?;
         let built = ours.target.join(TARGET).join("release");
-        lay_out(&ours, progress, &[PROGRAMS, DISTRIBUTORS].concat(), &built, replace)?;
-        super::pages::write_of_distributors(&ours, progress)?;
-        library::lay_out(&ours, &toolchain, progress, &built, &sysroot::AARCH64)
+        lay_out_all(&ours, &toolchain, progress, &built, &sysroot::AARCH64, replace)
     })?;
     if with_archive { archive::write(&ours) } else { Ok(()) }
 }

@@ -46,7 +46,7 @@ pub fn write_wheel(repository: &Repository, toolchain: &Toolchain, progress: &Pr
     dist::compile(repository, toolchain, progress, &["launcher"])?;
     let launcher = repository.target.join("release/launcher");
     write_with(repository, toolchain, progress, folder, &launcher, |maturin| {
-        maturin.env_remove("CARGO_BUILD_TARGET").env("CARGO_ENCODED_RUSTFLAGS", dist::rustflags(toolchain));
+        dist::compile_for(maturin, toolchain);
     })
 }
 

@@ -19,6 +19,10 @@ pub enum LocationError {
     /// It has a query or a fragment.
     #[error("the URL has a part behind '?' or '#'; name only the host and the path")]
     Query,
+    /// The crate was compiled without the feature `network`.
+    #[cfg(not(feature = "network"))]
+    #[error("this fatlink was built without the network, for `cargo xtask demo`: use the one of `cargo xtask dist`")]
+    NoNetwork,
     /// The file with the key of the entries cannot be used.
     #[error("cannot use the key file {}: {why}", .path.display())]
     KeyFile {

@@ -6,16 +6,14 @@
 
 #![forbid(unsafe_code)]
 
-mod aws_profile;
 mod credentials;
 pub mod entry;
 mod error;
-mod forward_proxy;
-mod http;
 mod key_file;
 mod location;
+#[cfg(feature = "network")]
+mod network;
 mod prefetch;
-mod s3;
 pub mod store;
 mod tier;
 mod uploads;

@@ -7,8 +7,11 @@ use url::Url;
 
 use crate::credentials::Credentials;
 use crate::error::LocationError;
-use crate::http::{HttpStore, Layout};
-use crate::s3::S3Store;
+#[cfg(feature = "network")]
+use crate::network::{
+    http::{HttpStore, Layout},
+    s3::S3Store,
+};
 use crate::store::Store;
 
 /// The location of a store.
@@ -67,13 +70,19 @@ impl Location {
     /// Opens the store without connecting to it yet. `limit` is the time that a request may take.
     ///
     /// # Errors
-    /// The environment names an endpoint that is none.
+    /// The environment names an endpoint that is none, or this build knows no protocol.
+    #[cfg(feature = "network")]
     pub fn open(&self, credentials: &Credentials, limit: Duration) -> Result<Box<dyn Store>, LocationError> {
         Ok(match &self.place {
             Place::Http(url) => Box::new(HttpStore::new(url.clone(), Layout::Flat, credentials, limit)),
             Place::Dav(url) => Box::new(HttpStore::new(url.clone(), Layout::Collections, credentials, limit)),
             Place::S3 { bucket, prefix } => Box::new(S3Store::from_environment(bucket, prefix, limit)?),
         })
+    }
+
+    #[cfg(not(feature = "network"))]
+    pub fn open(&self, _: &Credentials, _: Duration) -> Result<Box<dyn Store>, LocationError> {
+        Err(LocationError::NoNetwork)
     }
 }
 

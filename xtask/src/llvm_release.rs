@@ -46,7 +46,7 @@ impl LlvmRelease {
     /// Chooses the release in a run of cargo that builds fatlink alone: features of other packages have other names.
     pub fn choose(self, cargo: &mut Command, toolchain: &Toolchain) {
         if self == LlvmRelease::Llvm23 {
-            cargo.args(["--no-default-features", "--features=llvm23"]);
+            cargo.args(["--no-default-features", "--features=llvm23,network"]);
             cargo.env("LLVM_SYS_231_PREFIX", Self::place(toolchain));
         }
     }

@@ -8,9 +8,9 @@ use rusty_s3::{Bucket, Credentials, UrlStyle};
 use ureq::http::{Method, Request};
 use url::Url;
 
-use crate::aws_profile::Keys;
 use crate::error::{LocationError, StoreError};
-use crate::http::{Client, check_put};
+use crate::network::aws_profile::Keys;
+use crate::network::http::{Client, check_put};
 use crate::store::Store;
 
 /// How long a signature is valid: longer than any request, and for clocks that differ a little.

@@ -14,7 +14,7 @@ use url::Url;
 use crate::credentials::Credentials;
 use crate::entry::{HEADER, LARGEST};
 use crate::error::StoreError;
-use crate::forward_proxy;
+use crate::network::forward_proxy;
 use crate::store::Store;
 
 /// How names become paths.

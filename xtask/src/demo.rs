@@ -21,12 +21,12 @@ struct Step {
 const STEPS: [Step; 9] = [
     Step { title: "compile samples/cuda with clang", sample: &CUDA, work: compile },
     Step { title: "put its library's objects into libfields.a", sample: &CUDA, work: archive },
-    Step { title: "link with clang -B dist/bin", sample: &CUDA, work: link },
+    Step { title: "link with clang and fatlink", sample: &CUDA, work: link },
     Step { title: "list the device code inside", sample: &CUDA, work: list },
     Step { title: "run the program", sample: &CUDA, work: execute },
     Step { title: "compile samples/openmp with clang", sample: &OPENMP, work: compile },
     Step { title: "put its library's objects into libforces.a", sample: &OPENMP, work: archive },
-    Step { title: "link with clang -B dist/bin", sample: &OPENMP, work: link },
+    Step { title: "link with clang and fatlink", sample: &OPENMP, work: link },
     Step { title: "run the program, offload mandatory", sample: &OPENMP, work: execute },
 ];
 
@@ -90,9 +90,9 @@ struct Demo {
 
 /// Stops at the first step that fails.
 pub fn run(repository: &Repository) -> Result<()> {
-    let toolchain = setup::install_to_link(repository)?;
-    dist::build_linker(repository, &toolchain)?;
-    let demo = Demo::new(repository, &toolchain);
+    let (repository, toolchain) = (repository.for_demo(), setup::install_to_link(repository)?);
+    dist::build_local_linker(&repository, &toolchain)?;
+    let demo = Demo::new(&repository, &toolchain);
     for Step { title, sample, work } in STEPS {
         let below = step(title, |progress| work(&demo, sample, progress))?;
         below.lines().for_each(|line| println!("      {line}"));

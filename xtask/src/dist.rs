@@ -76,24 +76,31 @@ pub fn build(repository: &Repository, toolchain: &Toolchain, llvm: LlvmRelease) 
             compile(repository, toolchain, progress, &others)?;
             build_fatlink(repository, toolchain, progress, llvm)?;
         }
-        let built = repository.target.join("release");
-        lay_out_all(repository, toolchain, progress, &built, &sysroot::X86_64, replace)
+        let built = Built { folder: &repository.target.join("release"), put: replace };
+        lay_out_all(repository, toolchain, progress, built, &sysroot::X86_64)
     })
 }
 
-/// Lays out the programs and libraries that cargo has put into `built`.
+/// What cargo has built.
+#[derive(Clone, Copy)]
+struct Built<'a> {
+    folder: &'a Path,
+    /// Puts a program of it into its place.
+    put: fn(&Path, &Path) -> Result<()>,
+}
+
+/// Lays out the programs and libraries.
 fn lay_out_all(
     repository: &Repository,
     toolchain: &Toolchain,
     progress: &Progress,
-    built: &Path,
+    built: Built<'_>,
     sysroot: &Sysroot,
-    put: impl Fn(&Path, &Path) -> Result<()>,
 ) -> Result<()> {
-    lay_out(repository, &[PROGRAMS, DISTRIBUTORS].concat(), built, put)?;
+    lay_out(repository, &[PROGRAMS, DISTRIBUTORS].concat(), built)?;
     pages::write(repository, progress)?;
     pages::write_of_distributors(repository, progress)?;
-    library::lay_out(repository, toolchain, progress, built, sysroot)
+    library::lay_out(repository, toolchain, progress, built.folder, sysroot)
 }
 
 /// Lays out what cargo has compiled with the dev profile, the programs as links, so that the next build replaces them. `built` has all of it.
@@ -109,7 +116,8 @@ pub(crate) fn lay_out_debug(repository: &Repository, toolchain: &Toolchain, buil
             Some(missing) => Err(Failure::new(format!("{missing} could not be built"))),
             None => {
                 let link = |program: &Path, place: &Path| replace_link(&program.to_string_lossy(), place);
-                lay_out_all(repository, toolchain, progress, &folder, &sysroot::X86_64, link)
+                let built = Built { folder: &folder, put: link };
+                lay_out_all(repository, toolchain, progress, built, &sysroot::X86_64)
             }
         }
     })
@@ -121,14 +129,15 @@ fn packages() -> Vec<&'static str> {
     programs.chain(library::LIBRARIES.map(|library| library.package)).collect()
 }
 
-/// Builds and lays out what links, which takes half of the time.
-pub fn build_linker(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
-    step("build fatlink into dist/", |progress| {
+/// Builds and lays out what links on this machine alone, which takes half of the time.
+pub fn build_local_linker(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
+    step("build fatlink without remote caches", |progress| {
         let mut cargo = release_build(repository, toolchain);
         // All packages decide on the features of what they share, which a build of everything then finds compiled.
         cargo.args(packages().iter().map(|package| format!("--package={package}")));
-        run_cargo(progress, cargo.args(["--bin", LINKER.1]))?;
-        lay_out(repository, &[LINKER], &repository.target.join("release"), replace)
+        cargo.args(["--no-default-features", "--features=linker-wrapper/llvm22", "--bin", LINKER.1]);
+        run_cargo(progress, &mut cargo)?;
+        lay_out(repository, &[LINKER], Built { folder: &repository.target.join("release"), put: replace })
     })
 }
 
@@ -164,7 +173,7 @@ fn run_cargo(progress: &Progress, cargo: &mut Command) -> Result<()> {
 }
 
 /// Tells cargo the tools for this machine: those that link with the C library of the toolchain folder, and clang, which compiles C and C++
-/// in three quarters of gcc's time.
+/// in three quarters of gcc's time. The user's compiler would compile the C libraries again whenever it is another one.
 pub(crate) fn compile_for(cargo: &mut Command, toolchain: &Toolchain) {
     // A build for another target would land elsewhere, and would not run here.
     cargo.env_remove("CARGO_BUILD_TARGET").env("CARGO_ENCODED_RUSTFLAGS", flags_of(sysroot::X86_64.linker(toolchain)));
@@ -184,13 +193,8 @@ fn flags_of((linker, words): (PathBuf, [OsString; 3])) -> OsString {
     flags
 }
 
-/// Lays out programs that cargo has put into `built`. `put` puts such a file into its place.
-fn lay_out(
-    repository: &Repository,
-    programs: &[Program],
-    built: &Path,
-    put: impl Fn(&Path, &Path) -> Result<()>,
-) -> Result<()> {
+/// Lays out programs.
+fn lay_out(repository: &Repository, programs: &[Program], built: Built<'_>) -> Result<()> {
     let dist = repository.dist();
     create_folder(&dist.join("bin"))?;
     create_folder(&dist.join("gcc"))?;
@@ -198,7 +202,8 @@ fn lay_out(
     create_folder(&dist.join("path"))?;
     let on_path = programs.iter().map(|(_, program)| *program).chain(LINKS_ON_PATH);
     on_path.into_iter().try_for_each(|name| replace_link(&format!("../bin/{name}"), &dist.join("path").join(name)))?;
-    programs.iter().try_for_each(|(_, program)| put(&built.join(program), &dist.join("bin").join(program)))?;
+    let put = |program: &str| (built.put)(&built.folder.join(program), &dist.join("bin").join(program));
+    programs.iter().try_for_each(|(_, program)| put(program))?;
     LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))?;
     cmake::write(repository)
 }

@@ -37,8 +37,9 @@ pub struct Packages {
 /// Builds dist/, unless it is to be taken as it is, and writes all packages of it into the target folder.
 pub fn run(repository: &Repository, is_built: bool, with_image: bool) -> Result<()> {
     let toolchain = setup::install(repository)?;
-    if !is_built {
-        dist::build(repository, &toolchain, LlvmRelease::default())?;
+    match is_built {
+        true => repository.built_dist().map(drop)?,
+        false => dist::build(repository, &toolchain, LlvmRelease::default())?,
     }
     write_all(repository, &toolchain)?;
     let folder = output_folder(repository)?;

@@ -25,7 +25,7 @@ const CUDA: &str = "releases of CUDA";
 /// Fills the tables, or with `check` compares them.
 pub fn run(repository: &Repository, check: bool) -> Result<()> {
     let toolchain = Toolchain::locate(repository)?;
-    let llvm = llvm_of(&repository.dist().join("bin/fatlink"))?;
+    let llvm = llvm_of(&repository.built_dist()?.join("bin/fatlink"))?;
     let trial = Trial::new(repository, &toolchain)?;
     let mut rows = Vec::new();
     for compiler in &COMPILERS {

@@ -46,8 +46,24 @@ impl Repository {
 
     /// The same working tree with a folder of its own in place of dist/, for the programs of the dev profile.
     pub fn for_tests(&self) -> Self {
-        let dist = self.target.join("debug-dist");
-        Self { root: self.root.clone(), target: self.target.clone(), dist, machine: self.machine }
+        Self { dist: self.target.join("debug-dist"), ..self.clone() }
+    }
+
+    /// The same for the demo's program, which cannot do all that those in dist/ can.
+    pub fn for_demo(&self) -> Self {
+        Self { dist: self.target.join("demo/dist"), ..self.clone() }
+    }
+
+    /// Where the programs are laid out, for a command that takes them as they are.
+    ///
+    /// # Errors
+    /// They are not built.
+    pub fn built_dist(&self) -> Result<PathBuf> {
+        let program = self.dist.join("bin/offload-bundle");
+        match program.is_file() {
+            true => Ok(self.dist()),
+            false => Err(Failure::new(format!("{} is missing: `cargo xtask dist` builds it", program.display()))),
+        }
     }
 
     /// Runs a program of dist/, under qemu if it is for another machine.

@@ -19,7 +19,7 @@ use crate::toolchain::{LLVM, Toolchain, fresh_folder};
 
 /// Runs the tests on `dist/`.
 pub fn run(repository: &Repository, release: &Release, tests: Option<&Path>) -> Result<()> {
-    let toolchain = Toolchain::locate(repository)?;
+    let (toolchain, dist) = (Toolchain::locate(repository)?, repository.built_dist()?);
     let sources = match tests {
         Some(folder) => folder.to_owned(),
         None => llvm_source::install(&toolchain, release, &llvm_source::Part::of_tool(release))?,
@@ -35,7 +35,7 @@ pub fn run(repository: &Repository, release: &Release, tests: Option<&Path>) -> 
     }
     write_file(&folder.join("lit.cfg.py"), include_str!("../../lit-tests/upstream/lit.cfg.py"))?;
     step(&format!("run {} tests of LLVM {}", tests.len(), release.version), |progress| {
-        let wrapper = repository.dist().join("bin/clang-linker-wrapper");
+        let wrapper = dist.join("bin/clang-linker-wrapper");
         let mut lit = lit(
             &Environment::new(repository, &toolchain),
             &[("tests", &folder), ("wrapper", &wrapper), ("llvm", &LLVM), ("options", &release.options)],

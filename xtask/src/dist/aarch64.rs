@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{DISTRIBUTORS, FATLINK, PROGRAMS, archive, flags_of, lay_out_all, library, replace, run_cargo};
+use super::{Built, DISTRIBUTORS, FATLINK, PROGRAMS, archive, flags_of, lay_out_all, library, replace, run_cargo};
 use crate::failure::{Failure, Result};
 use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
@@ -44,8 +44,8 @@ pub fn run(repository: &Repository, with_archive: bool) -> Result<()> {
         LlvmRelease::Llvm23.choose(cargo.arg(format!("--package={FATLINK}")), &toolchain);
         cargo.env("LLVM_SYS_231_PREFIX", LLVM.place(&toolchain).join("mlc_llvm_static/static"));
         run_cargo(progress, &mut cargo)?;
-        let built = ours.target.join(TARGET).join("release");
-        lay_out_all(&ours, &toolchain, progress, &built, &sysroot::AARCH64, replace)
+        let built = Built { folder: &ours.target.join(TARGET).join("release"), put: replace };
+        lay_out_all(&ours, &toolchain, progress, built, &sysroot::AARCH64)
     })?;
     if with_archive { archive::write(&ours) } else { Ok(()) }
 }

@@ -11,7 +11,7 @@ use crate::llvm_source::{LLVM_22, LLVM_23};
 use crate::package_test::cmake::install_newest;
 use crate::repository::Repository;
 use crate::step::{Progress, step};
-use crate::{browser, package_test, releases, upstream};
+use crate::{browser, demo, package_test, releases, upstream};
 
 /// Runs every step, whatever failed before, and returns whether all passed.
 pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
@@ -36,6 +36,7 @@ pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
     report.step("releases of clang", || releases::run(repository, true));
     report.step("LLVM 22's tests", || upstream::run(repository, &LLVM_22, None));
     report.step("LLVM 23's tests", || upstream::run(repository, &LLVM_23, None));
+    report.step("demo", || demo::run(repository));
     report.step("packages", || package_test::run(repository, false));
     report.step("browser", || browser::run(repository, &[]));
     report.step("farm", || browser::farm(repository, &[]));

@@ -20,9 +20,9 @@ const LIMIT: &str = "60";
 
 /// Links and runs them with both tools. An error names the programs that pass with LLVM's tool alone.
 pub fn run(repository: &Repository) -> Result<()> {
-    let toolchain = Toolchain::locate(repository)?;
+    let (toolchain, dist) = (Toolchain::locate(repository)?, repository.built_dist()?);
     let tests = llvm_source::install(&toolchain, &LLVM_22, &llvm_source::PROGRAMS)?;
-    let flags = format!("-B {}", repository.dist().join("bin").display());
+    let flags = format!("-B {}", dist.join("bin").display());
     let theirs = results(repository, &toolchain, &tests, "LLVM's tool", "")?;
     let ours = results(repository, &toolchain, &tests, "fatlink", &flags)?;
     compare(&theirs, &ours)

@@ -1,7 +1,7 @@
 # What lit tests can use; after the model of LLVM's out-of-tree projects.
 #
-# The environment comes from `cargo xtask test`. To run lit by hand:
-#   eval "$(cargo xtask env)"; FATLINK_DIST=$PWD/dist lit -v lit-tests/tests
+# The environment comes from `cargo xtask test`, which lays out the programs in target/debug-dist. To run lit by hand:
+#   eval "$(cargo xtask env)"; FATLINK_DIST=$PWD/target/debug-dist lit -v lit-tests/tests
 
 import os
 import re
@@ -33,7 +33,7 @@ def program(*parts):
     """A program that must be there: a missing tool is a failure, not a skip."""
     path = os.path.join(*parts)
     if not os.access(path, os.X_OK):
-        lit_config.fatal(f"{path} is missing: run `cargo xtask test`, which builds or installs it")
+        lit_config.fatal(f"{path} is missing: run `cargo xtask test`, or for a program in dist/ `cargo xtask dist`")
     return path
 
 
@@ -78,7 +78,7 @@ substitutions = {
     # With the headers, which take seconds to read, and more of them for C++17.
     "%compile-with-cuda-headers": f"{compile_cuda} -std=c++14",
     "%compile-nvcc": f"{compile} nvcc -std=c++14",
-    # By ccache, which tests and runs share.
+    # By ccache, whose objects tests and runs share.
     "%compile": compile,
     # Without HIP's headers, device libraries and runtime, which these tests do not need.
     "%compile-hip": f"{compile} {clangxx} -x hip --offload-new-driver -fgpu-rdc -nogpuinc -nogpulib -O2 -c",
@@ -130,7 +130,8 @@ with tempfile.TemporaryDirectory() as folder:
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(llvm, "bin"), os.path.join(cuda, "bin"), os.environ["PATH"]])
 config.environment["CUDA_PATH"] = cuda
-config.environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
+for name in ["LD_LIBRARY_PATH", "GLIBC_TUNABLES"]:
+    config.environment[name] = os.environ.get(name, "")
 # Objects of earlier runs, as long as the compilers are the same, also those that nvcc and clang start.
 compilers = [os.stat(path) for path in [clangxx, "/usr/bin/g++", *(os.path.join(cuda, *parts) for parts in
              [("bin", "ptxas"), ("bin", "cudafe++"), ("nvvm", "bin", "cicc"), ("nvvm", "libdevice", "libdevice.10.bc")])]]

@@ -128,7 +128,7 @@ with tempfile.TemporaryDirectory() as folder:
         config.available_features.add("image-mount")
 
 config.environment["PATH"] = os.pathsep.join(
-    [os.path.join(llvm, "bin"), os.path.join(cuda, "bin"), os.environ["PATH"]])
+    [os.path.join(llvm, "bin"), os.path.join(cuda, "bin"), os.path.join(dist, "path"), os.environ["PATH"]])
 config.environment["CUDA_PATH"] = cuda
 for name in ["LD_LIBRARY_PATH", "GLIBC_TUNABLES"]:
     config.environment[name] = os.environ.get(name, "")

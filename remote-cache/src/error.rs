@@ -21,7 +21,7 @@ pub enum LocationError {
     Query,
     /// The crate was compiled without the feature `network`.
     #[cfg(not(feature = "network"))]
-    #[error("this fatlink was built without the network, for `cargo xtask demo`: use the one of `cargo xtask dist`")]
+    #[error("this fatlink was built without remote caches; `cargo xtask dist` builds one that has them")]
     NoNetwork,
     /// The file with the key of the entries cannot be used.
     #[error("cannot use the key file {}: {why}", .path.display())]

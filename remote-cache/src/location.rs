@@ -70,7 +70,7 @@ impl Location {
     /// Opens the store without connecting to it yet. `limit` is the time that a request may take.
     ///
     /// # Errors
-    /// The environment names an endpoint that is none, or this build knows no protocol.
+    /// The environment names an endpoint that is none.
     #[cfg(feature = "network")]
     pub fn open(&self, credentials: &Credentials, limit: Duration) -> Result<Box<dyn Store>, LocationError> {
         Ok(match &self.place {
@@ -80,6 +80,10 @@ impl Location {
         })
     }
 
+    /// The same where no protocol is compiled in.
+    ///
+    /// # Errors
+    /// Always.
     #[cfg(not(feature = "network"))]
     pub fn open(&self, _: &Credentials, _: Duration) -> Result<Box<dyn Store>, LocationError> {
         Err(LocationError::NoNetwork)

@@ -135,7 +135,7 @@ pub fn build_local_linker(repository: &Repository, toolchain: &Toolchain) -> Res
         let mut cargo = release_build(repository, toolchain);
         // All packages decide on the features of what they share, which a build of everything then finds compiled.
         cargo.args(packages().iter().map(|package| format!("--package={package}")));
-        cargo.args(["--no-default-features", "--features=linker-wrapper/llvm22", "--bin", LINKER.1]);
+        cargo.args(["--no-default-features", &format!("--features={FATLINK}/llvm22"), "--bin", LINKER.1]);
         run_cargo(progress, &mut cargo)?;
         lay_out(repository, &[LINKER], Built { folder: &repository.target.join("release"), put: replace })
     })

@@ -27,6 +27,10 @@ use tally::Tally;
 /// The variable that makes cargo compile the packages of this workspace by clippy.
 const COMPILER: (&str, &str) = ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
 
+/// Large pages for what programs allocate. A third of the lit tests' time is the kernel's, above all for page faults: nvcc takes 7 % less
+/// with them, and clang 5 %.
+const LARGE_PAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+
 struct Checker {
     repository: Repository,
     toolchain: Toolchain,
@@ -175,7 +179,7 @@ impl Checker {
     fn new(repository: &Repository, shipped: bool) -> Result<Self> {
         let toolchain = setup::install(repository)?;
         let repository = if shipped { repository.clone() } else { repository.for_tests() };
-        let environment = Environment::new(&repository, &toolchain);
+        let environment = Environment::new(&repository, &toolchain).with(LARGE_PAGES.0, LARGE_PAGES.1);
         Ok(Self { repository, toolchain, environment, shipped })
     }
 
